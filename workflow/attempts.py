@@ -130,7 +130,7 @@ def attempts_in(path: Path) -> list[Attempt]:
         lines = read_bounded(path).splitlines()
     except FileNotFoundError:
         return []
-    # Kinds of values, since a file's may be of another one
+    # Each value is converted to its field's type: a file that somebody changed may have another.
     kinds = {name: type(value) for name, value in vars(Attempt()).items()}
     attempts: dict[tuple[str, str, str], Attempt] = {}
     for line in lines:
@@ -138,6 +138,6 @@ def attempts_in(path: Path) -> list[Attempt]:
             row = strict_json(line)
             known = row.keys() & kinds.keys()
             attempt = Attempt(**{name: kinds[name](row[name]) for name in known})
-            # An end takes the place of its start
+            # The row of an attempt's end replaces the row of its start.
             attempts[attempt.start, attempt.node, attempt.slurm] = attempt
     return list(attempts.values())

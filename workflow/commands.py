@@ -78,7 +78,7 @@ def study(
     values = load_settings(settings, site)
     workflow = workflow_of(target, values, _image(values, image))
 
-    # What is looked at before a start; the first failure refuses it
+    # A dry run lists all checks; a start is refused at the first that fails.
     start = Start(folder=folder, settings=values, workflow=workflow, profile=profile)
     lines = list(examine(start)) if dry_run else refuse(examine(start))
     if not dry_run:
@@ -152,7 +152,7 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
     """Yield lines on what a study's jobs cost where they run, and how much text they take."""
     if values.gpus_per_node:
         left_out = ""
-        # Hours on an MI250X are the paper's own (docs/hpc.md).
+        # Hours on an MI250X follow from the paper's hours, which include the network (docs/hpc.md).
         is_measured = values.device == "MI250X"
         if values.nodes > 1 and not values.network_gb and not is_measured:
             left_out = " without the time in which nodes sum gradients (network_gb)"
@@ -169,8 +169,9 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
 
 
 def _image(values: StudySettings, given: Path | None) -> str:
-    """Return the image that jobs run in: that of `make image-full` where the site limits the number of files."""
-    word = str(given or "").replace(":/", "://", 1)  # as a path has it
+    """Return the image that jobs run in: the given one, else the full one if the site limits files, else none ('')."""
+    # Path turns docker://x into docker:/x: undo that to recognise an address.
+    word = str(given or "").replace(":/", "://", 1)
     if "://" in word:
         raise UserError(
             f"--image {word} is an address; give an image file (.sif), such as make image-full builds"
@@ -245,7 +246,7 @@ def doctor(
     values = load_settings(settings)
     has_models = settings is not None and bool(study_of(values).models)
     if has_models:
-        # How much text it takes follows from what is made of it, which the dry run knows.
+        # The doctor does not check how much text there is: that depends on the target, which only the dry run knows.
         planned = replace(values, repeat_text=True)
         jobs = workflow_of("all", planned, _image(values, image_file))
         start = replace(start, settings=planned, workflow=jobs, profile=profile)

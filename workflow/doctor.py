@@ -34,8 +34,10 @@ def apptainer(start: Start) -> Iterator[CheckLine]:
     if _inside(machine):
         yield ok("apptainer", "already inside an image")
         return
+    # A study without an image starts none.
     if start.is_planned and not start.workflow.image:
         return
+    # Building is a question to a machine: a study's image is built already.
     if not start.is_planned:
         yield from _builds(machine)
     spaces = machine.path("/proc/sys/user/max_user_namespaces")
@@ -58,7 +60,7 @@ def _builds(machine: Machine) -> Iterator[CheckLine]:
     except UserError as error:
         yield fail("apptainer", str(error))
     else:
-        # Apptainer and SingularityCE count their versions differently, so the program itself is asked.
+        # Apptainer and SingularityCE count their versions differently, so the program's help is asked for options.
         _, usage = machine.output([program, "build", "--help"])
         needed = ("--build-arg", "--mksquashfs-args")
         lacks = [option for option in needed if option not in usage]
@@ -193,7 +195,7 @@ def fabric(start: Start) -> Iterator[CheckLine]:
     slingshot = start.machine.path("/dev").glob("cxi[0-9]*")
     names = sorted(path.name for path in (*infiniband, *slingshot))
     listed = ", ".join(names)
-    # Slurm hands the limits of the shell that submits on to its jobs.
+    # Slurm gives jobs the limits of the shell that submits them, so this shell's limit is theirs.
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if not names:
         said = "no InfiniBand, Slingshot or EFA here: nodes communicate over TCP"

@@ -105,13 +105,13 @@ def run_workflow(
                 f"Slurm jobs of this study are queued or running ({numbers}); wait for them or cancel them"
             )
         refuse_other_settings(workflow, folder, queue.live)
-        # First: by this file the next call knows the others as the study's.
+        # The jobs are saved before any other file: from them the next call knows which files are the study's.
         save(workflow, folder)
         todo = reconcile(workflow, folder, retry_failed=retry_failed, live=queue.live)
         announce(todo, queue)
         for marker, job in workflow.jobs.items():
             if marker not in queue.live:
-                # A new call tries again what a user's mistake ended.
+                # A job that a user's mistake ended is tried again by each new call.
                 (folder / job.refused).unlink(missing_ok=True)
         if profile == "local":
             return _run_here(workflow, folder, todo)
@@ -121,7 +121,7 @@ def run_workflow(
 
 
 def _settled_queue(workflow: Workflow, folder: Path) -> Queue:
-    """Return what Slurm knows of a study when none of its jobs is about to end: how it ends decides what is left."""
+    """Return what Slurm knows of a study once none of its jobs is ending: how a job ends decides what is left to do."""
     deadline = time.monotonic() + _ENDING_SECONDS
     while True:
         queue = read_queue(workflow.jobs, folder)
@@ -169,20 +169,20 @@ def reconcile(
                 path.unlink()
         complete[marker] = not failures and job.is_complete(folder)
 
-    # What is complete without a marker gets one: a store that was copied here.
+    # A complete job gets its marker: a store that was copied here has none.
     for marker, job in jobs.items():
         is_marked = (folder / marker).is_file()
         if complete[marker] and change and not is_marked and not job.kind.follows:
             log.info("%s %s: already complete", job.kind.name, job.name)
             write_marker(job, folder)
 
-    # Tables follow from cells: those made before one of them was lost, or without a marker, are made again.
+    # Tables follow from cells: tables older than a cell, or of cells that are not complete, are made again.
     for marker, job in jobs.items():
         if job.kind.follows and complete[marker]:
             are_complete = all(complete[need] for need in job.needs)
             complete[marker] = are_complete and _is_newest(job, folder)
 
-    # The rest loses its marker, and is to be done where something waits for it.
+    # A job that is not complete loses its marker, and is to be done if something waits for it.
     wanted = _wanted(workflow, complete)
     todo: list[Job] = []
     for marker, job in jobs.items():
@@ -213,10 +213,10 @@ def _is_newest(job: Job, folder: Path) -> bool:
 def _wanted(workflow: Workflow, complete: Mapping[str, bool]) -> set[str]:
     """Return the markers of the jobs that a study is for, and of all that one of them waits for."""
     wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
-    # A job stands after those that it needs
+    # In the workflow a job stands after those that it needs, so in reverse each is judged before its needs.
     for marker, job in reversed(workflow.jobs.items()):
         if marker in wanted and (job.kind.follows or not complete[marker]):
-            # Tables follow from the cells whether or not they were made before.
+            # Tables need all cells, even if they are complete themselves: a missing cell changes them.
             wanted.update(job.needs)
     return wanted
 
@@ -265,7 +265,7 @@ def cancel(folder: Path) -> list[str]:
             not end them.
     """
     deadline = time.monotonic() + _CALL_SECONDS
-    # It would submit or start others.
+    # A call that still runs would submit or start further jobs.
     while True:
         holder = holder_of(folder / LEASE)
         if not holder:
@@ -286,7 +286,7 @@ def cancel(folder: Path) -> list[str]:
     numbers += [attempt.slurm for _, attempt in unseen]
     if numbers:
         code, text = Machine().output(["scancel", *numbers])
-        # It fails for one that has ended meanwhile as well.
+        # scancel also fails for a job that has ended meanwhile, so the queue decides.
         if code and read_queue(workflow.jobs, folder).jobs:
             why = text.partition("\n")[0]
             raise UserError(f"scancel: {why}; repeat the command, or ask their user")

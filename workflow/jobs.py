@@ -362,7 +362,7 @@ def refuse_other_settings(
                 f"{folder} is no study and holds other files ({first_of(others)}); choose another --dir"
             )
         return
-    # By what is made, since packed cells are other jobs than single ones.
+    # Jobs are compared by the files that they make: the same cells, packed otherwise, are other jobs.
     makers: dict[str, Job] = {}
     for job in load_workflow(folder).jobs.values():
         makers |= dict.fromkeys(job.makes, job)

@@ -79,7 +79,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         wrong = [
             key for key in request if not _refusal(_without(request, key), machine)
         ]
-    # Where Slurm does not say which limit it is: that of submitted jobs, unless a smaller job would be taken.
+    # Slurm may not say which limit is reached: the limit of submitted jobs, unless a smaller request would be taken.
     if is_full or (no_room(why) and not wrong):
         seen = f"Slurm takes no more {what} of yours now ({why.partition(';')[0]})"
         return warn(what, f"{seen}; the study waits until it does")
@@ -102,7 +102,7 @@ def _without(request: Request, setting: str) -> Request:
 
 
 def _variables(request: Request, machine: Machine) -> list[str]:
-    """Return the variables of sbatch without which Slurm would take a job."""
+    """Return the environment variables that sbatch reads and because of which Slurm refuses a job."""
     wrong = []
     for name in sorted(machine.environ):
         if name.startswith("SBATCH_"):
@@ -114,7 +114,7 @@ def _variables(request: Request, machine: Machine) -> list[str]:
 
 
 def _refusal(request: Request, machine: Machine) -> str:
-    """Return why a job would not be taken, or no partition would ever start it; nothing is submitted."""
+    """Return why Slurm would refuse a job, or never start it in any partition; nothing is submitted."""
     command = ["sbatch", "--test-only", *sbatch_words(request), "--wrap=true"]
     code, text = machine.output(command)
     if code:
@@ -124,10 +124,10 @@ def _refusal(request: Request, machine: Machine) -> str:
             if sentence.strip() and not sentence.startswith("Try "):
                 said.append(sentence)
         return "; ".join(said) or f"sbatch exits with {code}"
-    # What no partition takes for its length or its account is accepted, and waits for ever.
+    # Slurm accepts a job whose length or account fits no partition, and lets it wait for ever.
     partitions = _partitions(request, machine)
     whys = [_excluded(row, request, machine) for row in partitions]
-    # Of several partitions, one that takes it suffices.
+    # One partition that takes the job suffices.
     return " and ".join(whys) if all(whys) else ""
 
 
@@ -140,7 +140,7 @@ def _value(request: Request, option: str, machine: Machine) -> str:
 
 
 def _partitions(request: Request, machine: Machine) -> list[dict[str, str]]:
-    """Return what Slurm says of a job's partitions, by its words; of the default one where none is named."""
+    """Return the fields that Slurm shows of a job's partitions, or of the default partition where it names none."""
     _, text = machine.output(["scontrol", "--oneliner", "show", "partition"])
     rows = []
     for line in text.splitlines():
@@ -166,7 +166,7 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
     if allowed == "ALL" and not denied:
         return ""
     account = _value(request, "account", machine)
-    if not account:  # Slurm takes the user's own
+    if not account:  # Slurm takes the user's default account
         for own in _accounting(machine, ("DefaultAccount",), "user", own_name()):
             account = own["DefaultAccount"]
     is_taken = account in allowed.split(",")
@@ -207,7 +207,7 @@ def _limits(request: Request, machine: Machine) -> Iterator[dict[str, str]]:
         if row["Account"] == (account or row["DefaultAccount"]):
             qualities.add(qos or row["DefaultQOS"] or "normal")
             yield row
-    # A partition has a quality of service of its own, whose limits hold as well.
+    # A partition may have a quality of service whose limits hold in addition to the job's.
     for partition in _partitions(request, machine)[:1]:
         qualities.add(partition.get("QoS", ""))
     for row in _accounting(machine, ("Name", *limits), "qos"):

@@ -84,7 +84,7 @@ def study_id(folder: Path) -> str:
 def make_id(folder: Path) -> str:
     """Return the id of the study in a folder, after it was written there where there is none."""
     if not study_id(folder):
-        # squeue takes several names with commas between them.
+        # squeue reads a comma as the end of a name, so only plain characters stay.
         name = re.sub(r"[^A-Za-z0-9_-]", "-", folder.name)[:24]
         write_text(folder / _ID, f"{name}-{secrets.token_hex(4)}\n")
     return study_id(folder)
@@ -119,13 +119,13 @@ def read_queue(jobs: Mapping[str, Job], folder: Path) -> Queue:
 
 
 def _slurm_jobs(name: str) -> list[SlurmJob]:
-    """Return the jobs of a name that Slurm knows, of every user, those that ended minutes ago as well."""
+    """Return every user's jobs of a name that Slurm knows, including jobs that ended minutes ago."""
     machine = Machine()
     if machine.which("squeue") is None:
         raise UserError(
             "Slurm's queue cannot be seen from here (no squeue); use a login node of the cluster"
         )
-    # Of every user: a colleague may have started the study, by another path of its folder.
+    # The user is not named: a colleague may have started the study, by another path of its folder.
     command = ["squeue", "--noheader", "--states=all", f"--name={name}"]
     code, text = machine.output([*command, "--format=%i|%T|%r|%M|%u|%k"])
     lines = text.splitlines()
@@ -173,8 +173,8 @@ def unseen_words(job: Job, attempt: Attempt) -> str:
 
 
 def _accounted(numbers: Collection[str]) -> set[str]:
-    """Return those of some Slurm jobs that have ended by Slurm's accounting; none where there is none."""
-    # The queue forgets a job minutes after its end (MinJobAge), accounting does not.
+    """Return which job numbers have ended according to Slurm's accounting; none where a site has no accounting."""
+    # The queue forgets a job minutes after its end (MinJobAge); accounting keeps it.
     machine = Machine()
     if machine.which("sacct") is None:
         return set()
@@ -183,7 +183,7 @@ def _accounted(numbers: Collection[str]) -> set[str]:
     code, text = machine.output(command)
     if code:
         return set()
-    # The state is words, as in `CANCELLED by 1000`.
+    # Words may follow the state: `CANCELLED by 1000`.
     states = re.findall(r"^(\d+)\|([A-Z_]+)", text, re.MULTILINE)
     return {number for number, state in states if state in _ENDED}
 
@@ -232,15 +232,15 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
         return int(ends) - now, math.inf
     start = environ.get("SLURM_JOB_START_TIME", "")
     end = environ.get("SLURM_JOB_END_TIME", "")
-    # An end that has passed is that of a job before its limit was raised.
+    # An end in the past was written before the job's time limit was raised.
     if end.isdecimal() and int(end) > now:
         length = int(end) - int(start) if start.isdecimal() else math.inf
         return int(end) - now, length
     number = environ.get("SLURM_JOB_ID")
-    if number:  # Slurm 22 sets no such variables
+    if number:  # Slurm 22 sets no variable for the end, so the queue is asked
         command = ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
         code, text = Machine().output(command)
-        # Words where there is no limit; a site's own lines may stand around it.
+        # A job without a limit has words here, such as UNLIMITED; a site may print lines of its own around the times.
         times = re.search(r"^([\d:-]+) ([\d:-]+)$", text, re.MULTILINE)
         if not code and times:
             return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])

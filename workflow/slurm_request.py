@@ -26,7 +26,7 @@ def request_of(workflow: Workflow, job: Job) -> Request:
     queue = workflow.queue(job)
     table = f"[jobs.{job.queue}]"
     request = {
-        # One launcher a node, which starts a process on each of its GPUs
+        # One task a node: torchrun, which starts a process on each of the node's GPUs.
         "nodes": [f"--nodes={job.nodes}", "--ntasks-per-node=1"],
         "cpus": [f"--cpus-per-task={job.cpus}"],
         f"limit_hours, or hours of {table}": [f"--time={job.minutes}"],

@@ -75,7 +75,7 @@ def submit(
     """
     numbers = {marker: job.number for marker, job in queue.live.items()}
     waiting = [marker for marker in todo if marker not in numbers]
-    # The job that submits the others takes one of them.
+    # At least two: the job that submits the others takes a place itself.
     places = max(workflow.max_jobs, 2) - len(queue.jobs)
 
     # First the job that submits the others, unless a call that was killed has left it held.
@@ -89,7 +89,7 @@ def submit(
     elif queue.submitter is not None and queue.submitter.reason == "JobHeldUser":
         held = queue.submitter.number
 
-    # Then as many as there are places for, each after those that it needs
+    # Then as many jobs as there are places for, each after the jobs that it needs.
     limit = f"max_jobs is {workflow.max_jobs}"
     while waiting and places > 0:
         job = workflow.jobs[waiting[0]]
@@ -112,7 +112,7 @@ def submit(
         waiting.pop(0)
         places -= 1
 
-    # Last, what waits for a place is left to the job that submits it, and that job is let go or is not needed.
+    # Last, jobs without a place are left to the submitting job, which is released, or cancelled if none is left.
     if waiting and not held and queue.submitter is None:
         write_left(folder, ())
         raise _no_place(limit)
@@ -126,7 +126,7 @@ def submit(
         raise UserError(f"Slurm takes one job of yours at a time ({limit}); {advice}")
     write_left(folder, waiting)
     if held and waiting:
-        # A question mark: as soon as any of them has ended
+        # `?` joins alternatives: the submitting job begins as soon as any of these jobs has ended.
         after = "?".join(f"afterany:{number}" for number in numbers.values())
         _tell_slurm("scontrol", "update", f"JobId={held}", f"Dependency={after}")
         _tell_slurm("scontrol", "release", held)
@@ -167,15 +167,15 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     )
     output = folder / job.slurm_log
     output.parent.mkdir(parents=True, exist_ok=True)
-    # Slurm puts numbers in the place of %j and others
+    # Slurm replaces %j and the like in a path; %% stays a percent sign.
     escaped = str(output).replace("%", "%%")
-    # A job that waits for one that failed would stay in the queue for ever.
+    # Without this option, a job that waits for a failed job would stay in the queue for ever.
     command = ["sbatch", "--parsable", "--requeue", "--kill-on-invalid-dep=yes"]
     command += [f"--job-name={make_id(folder)}", f"--comment={comment}"]
-    # A job that is put back goes on in its log.
+    # A job that is put back into the queue continues its log.
     command += [f"--chdir={folder}", f"--output={escaped}", "--open-mode=append"]
     command += [*options, *sbatch_words(request_of(workflow, job))]
-    # A job that submits others must not hand its own variables on.
+    # A job that submits others must not pass on the Slurm variables of its own allocation.
     environ = {
         name: value
         for name, value in os.environ.items()
@@ -192,7 +192,7 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         raise UserError(
             f"Slurm does not take {comment}: {why}; what was submitted stays in the queue"
         )
-    # A site's own lines may have numbers as well: those with nothing else are looked at first.
+    # Lines that a site prints may begin with a number as well, so a line of only the job's number is sought first.
     for pattern in (r"^(\d+)(?:;\S*)?$", r"^(\d+)"):
         numbers = re.findall(pattern, answer.stdout, re.MULTILINE)
         if numbers:
@@ -267,7 +267,7 @@ def _submit_left(folder: Path) -> None:
     todo = []
     for marker in read_left(folder):
         job = workflow.jobs.get(marker)
-        # Slurm may have taken a job, and have done it, though its answer came too late.
+        # A job counts as not submitted when Slurm's answer came too late, though it may have run by now.
         if job is not None and not job.is_complete(folder):
             todo.append(marker)
     queue = replace(queue, submitter=queue.submitter or _HERE)

@@ -69,7 +69,7 @@ class Start:
         """
         places = self.workflow.places(self.folder, self.machine.environ)
         if self.folder.is_dir():
-            # A job works in the study's folder and so sees it; this call is made from elsewhere.
+            # A job sees the study's folder because it works there; this call works elsewhere, so the folder is added.
             places = [str(self.folder.resolve()), *places]
         return identity_of(Path(self.workflow.image), places, self.machine)
 

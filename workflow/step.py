@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> int:
     if marker not in workflow.jobs:
         raise UserError(f"{marker!r} is not a job of {workflow.target}")
     job = workflow.jobs[marker]
-    # Slurm takes a job that it has forgotten for one that ended well.
+    # Slurm counts a dependency as met once it has forgotten that job, however the job ended.
     for need in job.needs:
         if not workflow.jobs[need].is_complete(folder):
             raise UserError(
@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
             )
     code = run_job(job, workflow, folder, os.environ.get("SLURM_JOB_ID", ""))
     if code == STOPPED:
-        # Slurm may be about to put this job back, after preemption: it does so only with what has not ended by itself.
+        # After preemption Slurm puts a job back into the queue only if the job has not ended by itself: wait for that.
         time.sleep(_PREEMPTION_SECONDS)
     return code
 
@@ -120,7 +120,8 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
             return code
         attempts = attempts_in(folder / job.attempts)
         own = attempts[before:]
-        if number:  # across its requeues
+        # A requeued job is a new process: all attempts of its number count.
+        if number:
             own = [attempt for attempt in attempts if attempt.slurm == number]
         if tries_without_progress(job, folder, own) > workflow.restarts:
             return code
@@ -133,9 +134,9 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
 
 
 def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> int:
-    """Run a job once, alone: what another process works on, on any node, is a user's mistake."""
+    """Run a job once; refuse it as a user's mistake while another process, on any node, works on it."""
     lease = folder / job.lease
-    # That of a job whose node died, put back elsewhere, is free after two minutes.
+    # When a node died and its job runs again elsewhere, the dead process's lease becomes free after two minutes.
     deadline = time.monotonic() + _LEASE_SECONDS
     while holder_of(lease) and time.monotonic() < deadline:
         time.sleep(1)
@@ -164,7 +165,7 @@ def _refuse_other_image(workflow: Workflow) -> None:
     image = Path(workflow.image)
     if not workflow.image_sha256 or not image.is_file():
         return
-    # An image of 4 GB is hashed once a study, not in each of its jobs.
+    # The study's start hashed the image of 4 GB: jobs hash it again only if size or time of the file have changed.
     is_untouched = written(image) == workflow.image_written
     if not is_untouched and sha256_file(image) != workflow.image_sha256:
         raise UserError(
@@ -212,7 +213,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
 
 def _environment(job: Job, workflow: Workflow) -> dict[str, str]:
     """Return the environment of a job's commands: this one's, the site's variables, and what follows from its size."""
-    # A file of the study's folder must not be imported in place of a module.
+    # PYTHONSAFEPATH: a file of the study's folder must not be imported in place of a module.
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
     environ |= site_environment(workflow, environ)
     environ[IMAGE_SHA256] = workflow.image_sha256
@@ -306,7 +307,7 @@ def launcher_of(
             f"{job.name} needs {job.nodes} nodes, which only Slurm provides; set nodes = 1"
         )
     number = int(environ["SLURM_JOB_ID"])
-    # This runs on the first of the job's nodes.
+    # This process runs on the first of the job's nodes, where the others are to meet.
     host = environ.get("SLURMD_NODENAME") or platform.node()
     # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
     port = 12_000 + number % 20_000
@@ -316,7 +317,7 @@ def launcher_of(
     torchrun += ["--rdzv-conf=timeout=900,read_timeout=600", "-m", "clm_or_mlm"]
     srun = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}"]
     srun += ["--ntasks-per-node=1", f"--cpus-per-task={job.cpus}"]
-    # The other nodes would wait for one that has failed.
+    # Without kill-on-bad-exit the other nodes would wait for a node that has failed.
     srun += [f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
     return srun, torchrun
 
@@ -374,7 +375,7 @@ def run_until(
     received: list[signal.Signals] = []
     asked = False
     with log_file.open("ab") as sink, on_stop_signal(received.append):
-        # Start it, in a group of its own: signals to this process are passed on as a request to save.
+        # Start the command in its own process group: a signal to this process reaches it only as a request to save.
         process = subprocess.Popen(
             command,
             stdout=sink,
@@ -385,7 +386,7 @@ def run_until(
             preexec_fn=functools.partial(_in_the_child, os.getpid()),
         )
         try:
-            # Wait for its end, or ask for it once
+            # Wait until the command ends; ask it once to save and stop.
             while process.poll() is None:
                 if not asked and (received or time.monotonic() > deadline):
                     asked = True
@@ -414,7 +415,7 @@ def run_until(
     code = process.returncode
     if code == 0:
         return 0
-    # Somebody who ends a job signals every process of it: the command may be gone before this one has asked it.
+    # Whoever cancels a job sends SIGTERM to all its processes, so the command may have ended before it was asked.
     if asked and signal.SIGTERM not in received:
         return AGAIN
     return STOPPED if received or code in _ENDED else code
@@ -423,7 +424,7 @@ def run_until(
 def _in_the_child(parent: int) -> None:
     # Slurm's warning reaches launchers and shells in between as well.
     ignore_stop_signal()
-    # Killed, this process leaves nothing behind that the next call would meet.
+    # If the parent is killed, the command ends too: the next call must not meet it.
     end_with_parent(parent)
 
 
@@ -444,9 +445,9 @@ def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
         started: when it started, by `time.monotonic`.
         environ: has Slurm's variables.
     """
-    left, limit = allocation_seconds(environ)
-    # In a short job of the user's own, a tenth of it is for saving.
-    margin = min(job.margin_seconds, 0.1 * limit)
+    left, length = allocation_seconds(environ)
+    # In a short allocation, a tenth of it is kept for saving, not the whole margin.
+    margin = min(job.margin_seconds, 0.1 * length)
     worked = time.monotonic() - started
     return min(60.0 * job.minutes - worked, left) - margin
 
@@ -458,7 +459,7 @@ def requeue(number: str) -> None:
         if code == 0:
             time.sleep(120)
             return
-        # A job that ends here takes those that wait for it along, and a busy controller answers again.
+        # If the job ended now, Slurm would cancel the jobs that wait for it; a busy controller answers later.
         log.warning("the job cannot be requeued: %s", text)
         time.sleep(_REQUEUE_PAUSE)
 

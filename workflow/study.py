@@ -80,17 +80,17 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
     models = models_of(target, study)
     planner = _Planner(study=study, settings=settings, models=models)
 
-    # What pretraining and fine-tuning read
+    # First, what pretraining and fine-tuning read.
     jobs: list[Job] = []
     if settings.make_datasets:
         jobs.append(planner.datasets())
     jobs.append(planner.shards())
 
-    # Pretraining: a trunk that models share is planned for each, and stands once among the jobs by marker.
+    # Pretraining: a trunk that models share is planned for each model; by its marker it becomes one job.
     for model in models:
         jobs += planner.pretraining(model)
 
-    # Fine-tuning, then the tables of all cells
+    # Fine-tuning, then the tables of all cells.
     cells = [cell for model in models for cell in planner.cells(model)]
     tables = planner.analysis(target, cells)
 
@@ -130,7 +130,7 @@ class _Planner:
         return {stage.name: stage for stage in self.plan.stages}
 
     def datasets(self) -> Job:
-        """Return the job that makes datasets up, for trials."""
+        """Return the job that writes made-up datasets, for trials."""
         names = self.settings.needed_datasets
         made_up = self.settings.make_datasets
         return Job(
@@ -180,7 +180,7 @@ class _Planner:
             if stage.name == model.name:
                 continue
             if stage.name in self.study.models:
-                # A decayed model that this one continues: its own job trains it.
+                # This model continues a decayed model, which another job trains.
                 yield from self.pretraining(self.study.models[stage.name])
             else:
                 planned = self.stages[stage.name]
@@ -210,7 +210,7 @@ class _Planner:
         for assignment in settings.pretraining_settings:
             words += ["--set", assignment]
 
-        # An export needs no second node, and one GPU.
+        # Where nothing is left to train, the job only exports, which takes one GPU of one node.
         size = self._size(gpus=min(1, settings.gpus_per_node))
         hours, disk_bytes, checkpoints = _EXPORT_HOURS, 0.0, 1
         if trains:
@@ -221,10 +221,10 @@ class _Planner:
         if kind.goal:
             folder = f"pretraining/models/{name}"
             files = ["manifest.json", "config.json", "model.safetensors"]
-            # Float32
+            # Exported weights are float32: 4 bytes.
             disk_bytes += self.study.shapes[stage.size].trained_parameters * 4
         else:
-            # The checkpoints that others leave from
+            # A trunk makes the checkpoints from which other stages begin.
             folder = f"pretraining/stages/{name}"
             files = [f"step-{step:08}/state.json" for step in stage.keep]
 
@@ -247,7 +247,7 @@ class _Planner:
         )
 
     def _costs(self, stage: PlannedStage) -> Costs:
-        """Return what the training of a stage takes, with the time between nodes where their network is known."""
+        """Return the costs of training a stage, including communication between nodes where the network is known."""
         settings = self.settings
         device = DEVICES[settings.device]
         processes = settings.nodes * settings.gpus_per_node
@@ -259,7 +259,7 @@ class _Planner:
         )
 
     def cells(self, model: Model) -> list[Job]:
-        """Return a model's fine-tuning: cells that share runs are one job, and with several GPUs all of them are."""
+        """Return a model's fine-tuning: one job for the cells that share runs; with several GPUs, one job for all."""
         names = self.settings.datasets
         sources = tuple(dict.fromkeys(DATASETS[name].trained_on for name in names))
         if self.settings.tuning_gpus > 1:
@@ -310,7 +310,7 @@ class _Planner:
             },
             gpu_hours=hours * len(settings.learning_rates) * len(settings.seeds),
             disk_bytes=len(keys) * _ROW_BYTES,
-            # results.json, details.json, run.json and their folder; a folder of the cell.
+            # A run has a folder with results.json, details.json and run.json; a cell has a folder.
             files=4 * len(keys) + len(sources),
             **self._size(gpus=gpus),
         )
@@ -320,7 +320,7 @@ class _Planner:
         out = f"analysis/{target}"
         runs = f"{out}/runs.parquet"
         size = self._size()
-        # A site that refuses --mem has 0.
+        # memory_gb is 0 on a site that refuses --mem.
         if self.settings.memory_gb:
             size["memory_gb"] = 8.0
         return Job(
@@ -412,7 +412,7 @@ def cell_runs(name: str, settings: StudySettings) -> list[RunKey]:
 
 
 def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
-    """Return the values of the options among words, without those that decide nothing."""
+    """Return the values of the options among a command's words, without options that do not change results."""
     values_of: dict[str, list[str]] = {}
     option = ""
     for word in words:
@@ -430,14 +430,14 @@ def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...]:
-    """Return the folders of files that settings and models name; of a pattern the folder before its first star."""
+    """Return the folders of files that settings and models name; for a pattern, the folder before its first star."""
     words = [settings.study, settings.data, settings.tokenizer, *settings.text]
     for model in models:
         words.append(model.start)
         words += [stage.data for stage in model.stages]
     folders = set()
     for word in words:
-        # Others are names on a hub, addresses, or below the study's folder, which an image shows.
+        # Other words are names on a hub, addresses, or paths below the study's folder, which an image shows anyway.
         if word.startswith("/"):
             folder = word.partition("*")[0].rpartition("/")[0]
             folders.add(folder or "/")
@@ -446,7 +446,7 @@ def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...
 
 def place_stand_ins(settings: StudySettings, folder: Path, target: str) -> None:
     """Copy the `stand_ins.json` beside the study's file to where the runs table will be, where tables look for it."""
-    # Its module's home, analysis, brings pandas, which a login node need not have.
+    # The name is repeated here: the module that owns it is in analysis, which needs pandas; a login node may lack it.
     name = "stand_ins.json"
     beside = Path(settings.study).parent / name
     if settings.study and beside.is_file():

@@ -128,7 +128,7 @@ def _ids(settings: StudySettings) -> int:
     """
     if settings.train_tokenizer or not settings.tokenizer:
         return settings.train_tokenizer
-    # A login node's environment need not have the library
+    # A login node's environment may lack the tokenizers library.
     with contextlib.suppress(ImportError):
         from pretraining.data.tokenizer import load_tokenizer
 
@@ -138,7 +138,7 @@ def _ids(settings: StudySettings) -> int:
 
 def environment(start: Start) -> Iterator[CheckLine]:
     """Whether this environment has what jobs need, where they run in no image."""
-    # Found and not imported, which takes seconds.
+    # Only looked for: importing torch takes seconds.
     if not start.workflow.image and find_spec("torch") is None:
         yield fail(
             "torch",
@@ -192,22 +192,23 @@ def gpus(start: Start) -> Iterator[CheckLine]:
 
 
 def options(start: Start) -> Iterator[CheckLine]:
-    """Whether jobs' commands take their words."""
+    """Whether the commands of jobs understand their words."""
     settings = start.settings
-    # Without a text or a tokenizer, that is what is missing.
+    # Without these the commands are incomplete; other checks name what is missing.
     if not settings.text or not (settings.tokenizer or settings.train_tokenizer):
         return
     jobs = {job.kind.name: job for job in start.workflow.jobs.values()}
-    with contextlib.chdir(start.place):  # where they work, more or less
+    # Relative paths in the words start from the study's folder.
+    with contextlib.chdir(start.place):
         for job in jobs.values():
             for words in job.commands:
                 yield from _misunderstood(words)
 
 
 def _misunderstood(words: Command) -> Iterator[CheckLine]:
-    """Yield why a job's command would not take its words."""
+    """Yield why a job's command would not understand its words."""
     key = "tuning_options"
-    # A command's module may be out of reach on a login node.
+    # A login node may lack what a command's module imports.
     with contextlib.suppress(ImportError):
         try:
             if words[0] == "shards":
@@ -234,7 +235,7 @@ def tokens(start: Start) -> Iterator[CheckLine]:
 
 
 def _short_files(needed: float, settings: StudySettings) -> str | None:
-    """Return a sentence where even a high estimate by the files' sizes is too little text; none where it is unknown."""
+    """Return a sentence if even a high estimate from the files' sizes is too little text; None if sizes are unknown."""
     if not needed or any(word.startswith("hf:") for word in settings.text):
         return None
     files = [path for word in settings.text for path in _files(word) if path.is_file()]
@@ -276,7 +277,7 @@ def memory(start: Start) -> Iterator[CheckLine]:
     if not settings.gpus_per_node or not memory_gb:
         return
     batches = start.study.config.batches
-    # Where it is not set, training makes the pass fit
+    # Without the setting, training chooses a pass that fits, so one sequence is checked.
     microbatch = batches.microbatch or 1
     length = microbatch * batches.max_length
     several = settings.nodes * settings.gpus_per_node > 1
@@ -326,7 +327,7 @@ def binds(start: Start) -> Iterator[CheckLine]:
 
 
 def image(start: Start) -> Iterator[CheckLine]:
-    """Whether the image that jobs run in is one, is signed and starts, with this code."""
+    """Whether the jobs' image is an image, is signed, starts here and holds this code."""
     key = start.settings.image_key
     path = Path(start.workflow.image)
     if key and not Path(key).exists():
@@ -363,7 +364,7 @@ def _refuse_no_image(path: Path, key: str) -> None:
         raise UserError(f"{path} does not exist; {advice}")
     check_name(path)
     with path.open("rb") as file:
-        # A launcher of 32 bytes stands before the format's name.
+        # An image file begins with a launcher line of 32 bytes, then the format's name.
         is_image = file.read(41)[32:] == b"SIF_MAGIC"
     if not is_image:
         advice = "copy it here again, or build it: make image-full"

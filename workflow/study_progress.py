@@ -79,7 +79,7 @@ class StudyProgress:
         return seconds / 3600
 
     def heartbeat(self, job: Job) -> str:
-        """Return how long ago a job wrote to its log, or its training to its own: a job that hangs writes no more."""
+        """Return how long ago a job wrote to its log or its training's log: a job that hangs no longer writes."""
         paths = [self.folder / job.log]
         if job.checkpoints:
             paths += (self.folder / job.checkpoints).parents[1].glob("*.jsonl")
@@ -191,7 +191,7 @@ def progress_of(folder: Path) -> StudyProgress:
     todo = reconcile(workflow, folder, change=False)
     caller = holder_of(folder / LEASE) or ""
 
-    # What is queued or running, as far as it can be seen
+    # Jobs that are queued or running, as far as the queue can be read.
     queue = Queue()
     unseen = ""
     try:
@@ -212,7 +212,7 @@ def progress_of(folder: Path) -> StudyProgress:
             who = f"Slurm job {queue.submitter.number} submits them"
         waiting = f"waiting     {len(left)} jobs have no place in Slurm's queue; {who}"
 
-    # Where the queue cannot be seen, any of the others may run.
+    # Where the queue cannot be read, any job that is not done may be running: none counts as failed.
     failed = {}
     for job in todo:
         why = ""
@@ -246,7 +246,7 @@ def _here(todo: list[Job], folder: Path) -> dict[str, SlurmJob]:
 
 
 def _why_failed(job: Job, folder: Path) -> str:
-    """Return why a job that is not done and not at work has ended; empty where it has not failed."""
+    """Return why a job that is neither done nor running has ended; empty where it has not failed."""
     refused = folder / job.refused
     if refused.is_file():
         return _text_of(refused).strip() or "no message"
@@ -281,7 +281,7 @@ def _waits(item: tuple[str, SlurmJob]) -> bool:
 
 
 def shortages(progress: StudyProgress) -> list[str]:
-    """Return what does not suffice for the jobs to do: space, files, a time limit; with what to do."""
+    """Return sentences on what the remaining jobs lack (space, files, time below a limit), with what to do."""
     lines = []
     todo = progress.todo
     place = nearest_existing(progress.folder)

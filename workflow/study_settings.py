@@ -134,7 +134,7 @@ class Site(FileSettings):
                 f"{nearest(self.device, DEVICES)}"
             )
         for place in self.binds:
-            # Apptainer would show SOURCE:DESTINATION elsewhere, where no other setting names it.
+            # SOURCE:DESTINATION would show a folder under another path than the one that other settings name.
             if ":" in place or not place.startswith(("/", "$")):
                 raise UserError(
                     f"binds: {place!r} is not one folder; give its full path, or one that begins with $NAME"
@@ -287,7 +287,7 @@ def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a file with what [jobs] says of all kinds of jobs said of each."""
+    """Return the values of a file, with the settings that [jobs] gives for all kinds copied to each kind."""
     jobs = values.get("jobs", {})
     if not isinstance(jobs, dict):
         return values
@@ -300,7 +300,7 @@ def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
     shared = {key: value for key, value in jobs.items() if key not in kinds}
     if "account" in values:
         shared = {"account": values["account"]} | shared
-    # What is said of one kind of jobs stands above what is said of all.
+    # A setting of one kind of jobs overrides the setting for all kinds.
     return values | {"jobs": {name: shared | kinds.get(name, {}) for name in QUEUES}}
 
 
