@@ -30,7 +30,7 @@ TOKENS = {
 """Mean tokens of an instance, in retrieval of a query and its share of the documents: by Llama 3's tokenizer on
 thousands of instances (ReCoRD 32, MS MARCO 200); OntoNotes and CoNLL by their words, MLDR by the longest input."""
 
-# What an H100 was measured at (docs/maintainers.md); other devices are slower or faster by their makers' rates.
+# Measured on an H100 (docs/maintainers.md); hours of other devices are scaled by their makers' rates.
 _STEP_SECONDS = {4: 0.043, 2: 0.051, 1: 0.100}
 """Of a step of 610M on short texts on an H100, by the number of runs that share it."""
 _BUSY_SECONDS = 0.027
@@ -100,7 +100,7 @@ def _run_hours(
         evaluated += flops(name, counts["validation"] + counts["test"])
     # A forward pass is a third of a training step.
     computed = flops(source, steps * FINE_TUNING.batch) + evaluated / 3
-    # On short texts the GPU waits for the host, the longer the more layers there are.
+    # On short texts the GPU waits for the host, which launches each layer's kernels: more layers, more waiting.
     usual = SHAPES["610m"]
     launching = _STEP_SECONDS[runs] * shape.layers / usual.layers
     slower = _BUSY_SECONDS * H100.peak / device.peak

@@ -164,7 +164,7 @@ class Dataset:
             "headline": TASKS[self.task].headline,
             "cluster": _CLUSTERS.get(form, named),
         }
-        # A frozen dataclass lets nothing else be filled in.
+        # object.__setattr__, since a frozen dataclass refuses assignments.
         for name, value in usual.items():
             object.__setattr__(self, name, getattr(self, name) or value)
 
@@ -205,7 +205,7 @@ def _pins(hubs: Iterable[dict[str, Any]]) -> Iterator[Pin]:
         hashes = hub.pop("sha256", {})
         for role, given in hub.items():
             files = [given] if isinstance(given, str) else given
-            # U12: the paper pins no revision, and the layout of its copies is not known.
+            # U12: the paper pins no revision, and the layout of its copies is unknown: usual places are tried.
             if not commit:
                 files = [place.format(name) for place in _PLACES for name in files]
             yield Pin(
@@ -256,7 +256,8 @@ heads on every encoder."""
 PROTOCOL_VERSION = 2
 """Version of the protocol: raised when a dataset, a grid, an input or a metric comes to mean something else."""
 
-# Each is tried with each seed; the paper chooses the best by validation for every seed, which hides collapsed runs.
+# Each rate is tried with each seed. The paper takes the best rate of every seed by validation, which hides collapsed
+# runs.
 LEARNING_RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4)
 SEEDS = (0, 1, 2, 3, 4)
 

@@ -142,7 +142,7 @@ def packed_batches(widths: NDArray[np.int64], budget: int) -> list[NDArray[np.in
     number = -(-tokens // budget)
     shares = [tokens * part / number for part in range(1, number)]
     batches = np.split(order, np.searchsorted(ends, shares))
-    # An item of more tokens than a share leaves the next batch empty.
+    # An item with more tokens than a share leaves the next batch empty: drop that batch.
     return [batch for batch in batches if len(batch)]
 
 
@@ -170,7 +170,7 @@ def _cheapest(widths: NDArray[np.int64], budget: int, overhead: int) -> list[int
         costs[end] = ways[best] + overhead
         cut[end] = first + best
     starts = []
-    # Back from the end, from cut to cut.
+    # The cheapest cuts are known from the end: follow them back to the start.
     end = number
     while end:
         end = int(cut[end])

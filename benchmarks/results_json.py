@@ -85,7 +85,7 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
             "unreadable", f"{error.reason}; make it readable and ingest again"
         ) from None
     if sha256 is not None and sha256_bytes(content) != sha256:
-        # A cut or broken file says so itself.
+        # A cut or broken file gets its own sentence from the parser, before that of the hash.
         _ = parse_results(content)
         raise ResultsError(
             "changed",
@@ -121,7 +121,7 @@ def counted_scores(
         )
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
     least = 0
-    # A correlation, which the paper's datasets have only by a metric of one's own, can be negative.
+    # A correlation can be negative; on the paper's datasets only a metric of one's own can be a correlation.
     if dataset.is_own or protocol != STANDARD:
         least = -1
     found = []
@@ -157,9 +157,9 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         raise _why_not_json(content) from None
-    # NumPy counts four times as fast as bytes do.
+    # NumPy counts four times as fast as bytes.count.
     is_quote = np.frombuffer(content, dtype=np.uint8) == ord('"')
-    # More than the six names: one of them may stand twice.
+    # More quotes than the six names have: a name may be there twice, which only the strict parser finds.
     if np.count_nonzero(is_quote) != _QUOTES:
         try:
             strict_json(content)
@@ -167,7 +167,7 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
             raise ResultsError(
                 "broken", f"is not a valid result ({error}); {RERUN}"
             ) from None
-    # "true" and "false" hold one of them; no name or number does.
+    # "true" has a u, "false" an f; no name or number of the file has either.
     may_hold_bools = b"u" in content or b"f" in content
     validation, test = SCORED_SPLITS
     return (
@@ -203,23 +203,23 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
             "value", f"has {name}.score = {reprlib.repr(score)}, which is not a number"
         )
     mean = float(values.sum()) / len(values)
-    # Not "greater than", which nan never is.
+    # `not <=` also refuses nan, which `>` would accept.
     if not abs(score - mean) <= MEAN_TOLERANCE:
         raise ResultsError(
             "mean",
             f"has {name}.score {score:.6f}, but the mean of its {len(values):,} scores_i is {mean:.6f}; "
             f"the run is left out: {RERUN}",
         )
-    # Within the tolerance a mean may be just outside.
+    # A score within the tolerance may lie just outside 0 to 1.
     return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
 
 
 def _floats(
     entries: list[Any], name: str, may_hold_bools: bool
 ) -> npt.NDArray[np.float64]:
-    """Return the scores of a split's instances; true and false, which count as numbers in Python, are none."""
+    """Return the scores of a split's instances; refuse true and false, which Python counts as numbers."""
     if not (may_hold_bools and any(isinstance(entry, bool) for entry in entries)):
-        # Accuracies, which are 0 and 1 only, are bytes.
+        # Accuracies are only 0 and 1, which fit into bytes: that is fast.
         with contextlib.suppress(TypeError, ValueError):
             return np.frombuffer(bytearray(entries), dtype=np.uint8).astype(np.float64)
         # Unlike NumPy, struct refuses null and "0.5".

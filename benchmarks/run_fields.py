@@ -88,7 +88,7 @@ RUN_FIELDS = (
     ),
     RunField("weights", "weights", "description.weights", "of the model"),
     RunField("tokenizer", "tokenizer", "description.tokenizer", "of the model"),
-    # Written for decoders of other classes alone.
+    # Written only for decoders of other classes.
     RunField(
         "direction", "direction of attention", "description.direction", "within a model"
     ),
@@ -104,7 +104,7 @@ RUN_FIELDS = (
         is_audited=True,
     ),
     RunField("pooling", "pooling", "description.pooling", "by choice", is_audited=True),
-    # Written for retrieval sets of one's own alone.
+    # Written only for retrieval sets of one's own.
     RunField("reading", "prompts and longest text", "description.reading", "by choice"),
     RunField("head", "head", "description.head", "alike", is_audited=True),
     RunField(

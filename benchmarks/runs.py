@@ -111,7 +111,7 @@ def found_keys(store: Path, model: str, dataset: Dataset | str) -> list[RunKey]:
     keys = []
     for name in sorted(folder.name for folder in cell.iterdir()):
         key = key_of(name, model, known)
-        # Another spelling of a rate is another folder: this package never wrote it.
+        # A folder that spells the same rate in another way was not written by this package.
         if key is not None and key.folder.name == name:
             keys.append(key)
     return keys
@@ -176,7 +176,7 @@ def read_run(folder: Path) -> dict[str, Any]:
     try:
         record = parse_manifest(read_bounded(folder / RUN))
     except FileNotFoundError:
-        # While a run is being written, it lacks its results: they come last.
+        # Results are written last: a folder with results but without this file is not being written, it lost the file.
         if (folder / DETAILS).exists() and (folder / RESULTS).exists():
             raise NotItselfError(
                 folder, f"lacks the {RUN} that was written with its {DETAILS}; {RERUN}"
@@ -192,7 +192,7 @@ def read_run(folder: Path) -> dict[str, Any]:
         ) from None
     for name, expected in _named(folder).items():
         recorded = record.get(name)
-        # Folders are exchanged and copied by hand: what is in one need not be what it is called.
+        # People copy folders by hand, so a folder's content need not be what its name says.
         if recorded != expected:
             raise NotItselfError(
                 folder,
@@ -203,7 +203,7 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def _named(folder: Path) -> dict[str, Any]:
-    """Return what the path of a run's folder says of it; nothing where it is no such path."""
+    """Return the fields of a run that its folder's path gives; nothing if it is not such a path."""
     *_, model, task, dataset, name = ("", "", "", *folder.parts)
     if task not in TASKS:
         return {}

@@ -36,7 +36,7 @@ def tag_parts(names: Iterable[str]) -> Parts:
     letters = {letter for letter, _ in parts.values()}
     if len(parts) == len(tags) and any(letters <= set(scheme) for scheme in _SCHEMES):
         return parts
-    # A letter alone may be a plain label; before a type it is of a scheme.
+    # A single letter may be a plain label; before a type, as in B-LOC, a letter belongs to a scheme.
     typed = [tag for tag, (_, kind) in parts.items() if kind]
     if typed:
         other = next((tag for tag in tags if tag not in parts), typed[-1])
@@ -48,12 +48,12 @@ def tag_parts(names: Iterable[str]) -> Parts:
         spelt = _OTHER_SPELLING.fullmatch(tag)
         if spelt is None:
             continue
-        # Once with the letter in front, as B_LOC, once with the type, as LOC-B.
+        # The pattern's groups 1 and 2 match a letter in front (B_LOC), 3 and 4 a letter behind (LOC-B).
         letter = spelt[1] or spelt[4]
         kind = spelt[2] or spelt[3]
         meant = f"{letter[0].upper()}-{kind}"
         other, other_meant = first_of_type.setdefault(kind.casefold(), (tag, meant))
-        # One such label may be a name; two of one type are a scheme, and a sentence would have an entity a word.
+        # One such label may be a plain name. Two of one type are a scheme: read as names, each word would be an entity.
         if other != tag:
             raise ValueError(
                 f"{other} and {tag} are not read as tags of one type; write {other_meant} and {meant}"
@@ -64,7 +64,7 @@ def tag_parts(names: Iterable[str]) -> Parts:
 def is_iob(parts: Parts) -> bool:
     """Return whether no tags are plain labels or of another scheme than IOB1 and IOB2."""
     letters = {tag: letter for tag, (letter, _) in parts.items()}
-    # A plain label has I as its letter, which it need not begin with.
+    # A plain label counts as I here, so its text is checked too.
     return all(one in "BI" and tag.startswith(one) for tag, one in letters.items())
 
 
@@ -80,7 +80,7 @@ def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
         is_same_type = bool(last_letter) and kind == last_kind
         begins = letter in f"B{_ALONE}" or last_letter in _LAST
         name = f"I-{kind}" if is_same_type and not begins else f"B-{kind}"
-        # A scheme of one type may have tags without it: B and I alone.
+        # A scheme with one type may leave the type out: the tags are then only B and I.
         iob2.append(name.removesuffix("-") if letter else OUTSIDE)
         last_letter, last_kind = letter, kind
     return iob2

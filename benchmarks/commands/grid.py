@@ -119,7 +119,7 @@ class RunOptions(GridOptions, Computation):
             )
             known = Registry("dataset", changed_sets)
         model, revision = self.model, ""
-        # A folder may have an @ in its name.
+        # NAME@REVISION, but a folder that exists may have an @ in its name.
         if not Path(self.model).exists():
             model, _, revision = self.model.partition("@")
         steps = 0 if self.model == BM25 else self.steps
@@ -130,7 +130,7 @@ class RunOptions(GridOptions, Computation):
                     f"only retrieval sets of your own are scored without training, and {trained[0]} is none; give "
                     "yours with --datasets, or --steps above 0"
                 )
-            # Nothing depends on a rate or a seed.
+            # Without training, nothing depends on a rate or a seed: one run says all.
             lrs, seeds = lrs[:1], seeds[:1]
         return RunRequest(
             **self._computation(model, revision),
@@ -188,12 +188,12 @@ def run(
         dry_run: check model, data and settings without a GPU, and print what a run keeps in memory
     """
     request = options.request(retry_failed=retry_failed)
-    # Fetches the model if need be, or refuses it, before torch takes seconds to import.
+    # The model is fetched, or refused, before torch takes seconds to import.
     if request.model != BM25:
         resolve(
             request.model, revision=request.revision, code=request.trust_remote_code
         )
-    # Pyarrow, which `status` need not have
+    # Imported here: it needs pyarrow, which an environment for `status` may lack.
     from benchmarks.datasets.local_dataset import find_manifest
 
     for name in request.datasets:

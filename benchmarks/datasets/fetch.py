@@ -79,7 +79,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     # The files that the dataset on disk was made from, if it was fetched.
     recorded: list[_File] = []
     if (data / name / MANIFEST).is_file():
-        # What cannot be read is no hindrance to what replaces it.
+        # A dataset that cannot be read may still be replaced.
         may_fail = contextlib.suppress(UserError) if replace_old else nullcontext()
         with may_fail:
             manifest = dataset_manifest(data, dataset)
@@ -114,7 +114,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     source = {"kind": _KIND, "files": fetched}
     manifest = make(dataset, paths, data, source=source, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
-    # Not empty: other datasets are being fetched.
+    # The folder is not empty while other datasets are being fetched.
     with contextlib.suppress(OSError):
         downloads.parent.rmdir()
     return manifest
@@ -138,12 +138,12 @@ def _matches(pin: Pin, file: _File) -> bool:
 
 
 def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
-    """Return in what files differ from what is pinned; empty where they do not, or where there are none."""
+    """Return how files differ from the pins; empty where they do not, or where there are no files."""
     for file in files:
         pin = next((pin for pin in pins if _matches(pin, file)), None)
         if pin is None:
             return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
-        # U12: of a pin without a commit, the first fetch found one, and that stays.
+        # U12: a pin without a commit takes any: the commit that the first fetch found stays.
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
     if not files:
@@ -164,7 +164,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
 
     api = HfApi(_endpoint())
 
-    # Several pins are of one repository, which is asked once.
+    # Cached: several pins may name one repository.
     @functools.cache
     def listing(repo: str, revision: str) -> tuple[str, dict[str, Any]]:
         """Return the commit of a revision, and its files by path."""
@@ -179,7 +179,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
         commit = ""
         paths: list[str] = []
         repo_files: dict[str, Any] = {}
-        # The first pattern that fits a file counts.
+        # The first pattern that matches any file is used.
         for pattern in pin.files:
             branch, glob = _branch_and_glob(pattern)
             try:
@@ -204,7 +204,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
         origin = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in paths:
             found = repo_files[path]
-            # The hub has the SHA-256 of large files only.
+            # The hub knows the SHA-256 of large files only.
             digest = found.lfs.sha256 if found.lfs else None
             resolved.append(
                 {**origin, "path": path, "bytes": found.size, "sha256": digest}
@@ -231,14 +231,14 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
                 repo,
                 repo_type="dataset",
                 revision=revision,
-                # The library's own form of a cache: a killed fetch goes on where it was.
+                # As a cache of the library, so that a killed fetch continues where it stopped.
                 cache_dir=downloads,
                 allow_patterns=[file["path"] for file in of_repo],
                 endpoint=_endpoint(),
                 max_workers=4,
             )
         for file in of_repo:
-            # Names of files on a hub are a stranger's: none leads out of the folder.
+            # A stranger chose the names of files on a hub: `inside` refuses a name that leads out of the folder.
             yield file, inside(Path(folder), file["path"])
 
 
@@ -256,7 +256,7 @@ def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
             expectations.append(("the pinned hash is", known))
     for source, expected in expectations:
         if expected and actual != expected:
-            # The hub's client makes a link; what it leads to would be found again.
+            # The hub's client makes a link into its cache, where the damaged file would be found again.
             path.resolve().unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             raise UserError(
@@ -278,7 +278,7 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
     from huggingface_hub import errors
     from huggingface_hub.utils import logging as hub_logging
 
-    # The client prints every attempt and its address; what comes of them is one sentence here.
+    # The client would print every attempt with its address; the result is one sentence here.
     hub_logging.set_verbosity_error()
     try:
         yield

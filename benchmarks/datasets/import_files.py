@@ -83,7 +83,7 @@ def _parts(path: Path) -> list[Path]:
     """
     if path.is_file():
         return [path]
-    # A pattern in quotes, which the shell did not fill in.
+    # A pattern in quotes, which the shell did not expand.
     if not path.is_dir():
         parts = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207  (in any part)
         if not parts:
@@ -136,7 +136,7 @@ def make(
 
 
 def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
-    """Yield a sentence that names the labels of a dataset of one's own of which `train` has no example."""
+    """Yield a sentence that names the labels without an example in `train`; only for a dataset of one's own."""
     column = FORMS[dataset.form].label
     if not dataset.is_own or column is None:
         return
@@ -176,7 +176,7 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
 
 
 def _inputs(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the split and the row of each example; of retrieval, of each query."""
+    """Yield the split and the row of each example; for retrieval, of each query."""
     for name, rows in tables.items():
         if name in SPLIT_TABLES:
             yield from ((name, row) for row in rows.to_pylist())

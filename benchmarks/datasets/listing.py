@@ -13,7 +13,7 @@ from common.tables import Grid
 
 
 def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Grid:
-    """Return a table of datasets: family, counts of what is in `data`, licence."""
+    """Return a table of datasets: family, counts of examples in the folder `data`, licence."""
     rows: list[tuple[str, ...]] = [
         ("dataset", "task", *SPLIT_TABLES, "from", "licence")
     ]

@@ -146,7 +146,7 @@ def cluster_ids(dataset: Dataset, rows: pa.Table) -> list[int]:
     numbers: dict[str | int, int] = {}
     ids = []
     for row, name in enumerate(rows[dataset.cluster].to_pylist()):
-        # A row's number is no text, so it is nobody else's name.
+        # A row without a cluster is one of its own: its number is no text, so it equals no other row's name.
         key = row if name is None else name
         ids.append(numbers.setdefault(key, len(numbers)))
     return ids
@@ -174,14 +174,14 @@ def write_dataset(
         _check_table(dataset, name, content)
     manifest = None
     try:
-        # An error in the block, `_ThereError` too, drops the temporary folder, and what is there stays.
+        # Any error in the block, including `_ThereError`, drops the temporary folder and leaves the old folder.
         with contextlib.suppress(_ThereError), atomic_folder(folder) as temporary:
             infos = {
                 name: _write_table(temporary, name, content.tables[name])
                 for name in names
             }
             hashes = {name: infos[name].content for name in sorted(infos)}
-            # Hashes of rows: another version of the Parquet writer gives the files other bytes.
+            # Rows are hashed, not files: another version of the Parquet writer writes other bytes.
             whole = orjson.dumps({"labels": dataset.label_names, "tables": hashes})
             manifest = Manifest(
                 dataset=dataset.name,
@@ -206,7 +206,7 @@ def write_dataset(
                         f"{folder} contains a different version of {dataset.name}; add --replace to overwrite it"
                     )
     except OSError:
-        # Another process may have just written it.
+        # Another process may have just written the same dataset.
         if manifest is None or not _same(data, dataset, manifest):
             raise
     assert manifest is not None
@@ -229,7 +229,7 @@ def check_place(folder: Path, sources: Iterable[Path] = ()) -> None:
     others += [
         path.name
         for path in sources
-        # Unlike Path.resolve, it takes a link to itself, which the reader refuses in a sentence.
+        # realpath accepts a link to itself, at which Path.resolve would fail; the reader refuses it in a sentence.
         if Path(os.path.realpath(path)).is_relative_to(folder.resolve())
     ]
     if others:
@@ -239,7 +239,7 @@ def check_place(folder: Path, sources: Iterable[Path] = ()) -> None:
 
 
 def _written(folder: Path) -> list[str]:
-    """Return the names of a dataset's files in a folder, by its manifest; if that is damaged, all that one can have."""
+    """Return the names of the files that a folder's manifest lists; if it is damaged, all that a dataset may have."""
     path = folder / MANIFEST
     try:
         tables = read_manifest(path, "").get("tables", ())
@@ -266,7 +266,7 @@ def dataset_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     path = find_manifest(data, dataset)
     manifest = Manifest.read(path)
     names = table_names(dataset)
-    # A folder that was renamed, or a name whose definition is of another kind now.
+    # The folder may have been renamed, or the name's definition may now be of another kind.
     if manifest.dataset != dataset.name or tuple(manifest.tables) != names:
         raise UserError(
             f"{path} describes {manifest.dataset} with the tables {', '.join(manifest.tables)}, not {dataset.name} "
@@ -293,7 +293,7 @@ def load_dataset(data: Path, dataset: Dataset | str) -> LocalDataset:
         name: _read_table(data / dataset.name, dataset, name, remedy)
         for name in manifest.tables
     }
-    # The hashes go into what is made of the rows: they must be those of what was read.
+    # Runs record the manifest's hashes, so they must be the hashes of the tables that were read.
     check_files(data / dataset.name, _files(manifest), remedy)
     return LocalDataset(dataset=dataset, manifest=manifest, tables=tables)
 
@@ -316,7 +316,7 @@ def verify_dataset(data: Path, dataset: Dataset | str) -> list[str]:
 
 
 def find_manifest(data: Path, dataset: Dataset) -> Path:
-    """Return the manifest of a dataset in the folder `data`; `UserError` says how to get one that is not there."""
+    """Return the path of a dataset's manifest in `data`; if it is missing, a `UserError` says how to get the data."""
     name = dataset.name
     path = data / name / MANIFEST
     if not path.is_file():
@@ -326,7 +326,7 @@ def find_manifest(data: Path, dataset: Dataset) -> Path:
             fetch = f"clm-or-mlm fetch {name} --datasets FILE --out {data}"
             convert = f"clm-or-mlm import {name} --datasets FILE --out {data}"
         ways = f"`{fetch}` on a machine with network access, or `{convert}`"
-        # A definition names files of one's own, or a repository on the hub.
+        # A dataset of one's own comes either from files or from a repository on the hub.
         if dataset.is_own and dataset.files.pins:
             ways = f"`{fetch}` on a machine with network access"
         elif dataset.is_own:
@@ -343,7 +343,7 @@ def _files(manifest: Manifest) -> dict[str, str]:
 
 
 def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Table:
-    """Return a table of a dataset's folder; `UserError`, which ends in the remedy, where its columns are others."""
+    """Return a table of a dataset's folder; other columns raise a `UserError` that ends in the remedy."""
     path = folder / f"{name}.parquet"
     rows = pq.read_table(path)
     columns = rows.schema.remove_metadata()
@@ -392,11 +392,11 @@ def _rows_hash(rows: pa.Table) -> str:
 
 
 def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
-    """Return by split the number of examples; of retrieval, of training pairs and of queries."""
+    """Return the number of examples of each split; for retrieval, of training pairs and of queries."""
     if "queries" not in tables:
         return {split: tables[split].num_rows for split in SPLIT_TABLES}
     counts = {}
-    # Retrieval that is only evaluated, as NQ and MLDR, is trained on another dataset.
+    # Retrieval sets that are only evaluated, such as NQ and MLDR, have no training pairs of their own.
     if "pairs" in tables:
         counts["train"] = tables["pairs"].num_rows
     splits = tables["queries"]["split"].to_pylist()
@@ -406,7 +406,7 @@ def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
 
 
 def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
-    """Refuse what would give a wrong score silently."""
+    """Refuse rows that would silently give a wrong score."""
     rows = content.tables[name]
     if not rows.num_rows:
         raise UserError(f"the table {name} of {dataset.name} would be empty")

@@ -39,7 +39,7 @@ SPLIT_TABLES = ("train", *SCORED_SPLITS)
 
 
 def _columns(**kinds: pa.DataType | tuple[pa.DataType]) -> pa.Schema:
-    """Return columns by name; a type in a tuple may be missing in a row."""
+    """Return a schema of columns by name; a type in a tuple marks a column whose value a row may lack."""
     return pa.schema(
         [
             pa.field(name, kind[0])
@@ -225,7 +225,7 @@ class Manifest:
             tables, counts = content["tables"], content["counts"]
             names = [name for name in TABLE_NAMES if name in tables]
             content["tables"] = {name: TableInfo(**tables[name]) for name in names}
-            # The file's keys are sorted; splits are shown in the order of a study.
+            # The file's keys are sorted; splits are shown as train, validation, test.
             splits = [split for split in SPLIT_TABLES if split in counts]
             content["counts"] = {split: counts[split] for split in splits}
             for name in ("labels", "notes"):

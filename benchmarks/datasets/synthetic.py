@@ -182,7 +182,7 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
         outside = [*filler, "about", "the", _pick_word(rng, _THINGS), "of"]
         words += outside
         tags += ["O"] * len(outside)
-        # The word tells its tag: Person has B-PERSON as `Personan3` and I-PERSON as `Person5`.
+        # A word tells its tag, so that it can be learnt: `Personan3` is B-PERSON, `Person5` is I-PERSON.
         name = f"{kind[0]}{kind[1:].lower().replace('_', '')}"
         for position in range(int(rng.integers(1, 3))):
             ending = "" if position else "an"
@@ -198,7 +198,7 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
 def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
     names = [_NAMES[i] for i in rng.choice(len(_NAMES), size=4, replace=False)]
     cities = [_CITIES[i] for i in rng.choice(len(_CITIES), size=3, replace=False)]
-    # Not strict: the fourth name lives nowhere, which makes a question without an answer.
+    # Four names, three cities: the fourth name lives nowhere, which gives a question without an answer.
     pairs = zip(names, cities, strict=False)
     facts = [f"{name} lives in {city}." for name, city in pairs]
     context = " ".join(facts)
@@ -264,14 +264,14 @@ def _retrieval(
                 "relevance": int(rng.integers(1, 4)),
             }
             qrels.append(qrel)
-            # TREC's judges also said what does not answer a query.
+            # TREC's judgements also name documents that do not answer a query.
             if dataset.name == "msmarco" and number:
                 before = f"{split}-d{number - 1}"
                 qrels.append({**qrel, "doc_id": before, "relevance": 0})
     found = {"queries": queries, "corpus": corpus, "qrels": qrels}
     tables = {name: table("IR", name, rows) for name, rows in found.items()}
     if dataset.trained_on == dataset.name:
-        # All topics first: the generator that draws documents draws their order as well.
+        # All topics are drawn first: documents come from the same generator, and would change later topics.
         sampled = [next(topics) for _ in range(train)]
         rows = []
         for topic in sampled:

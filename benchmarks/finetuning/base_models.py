@@ -55,7 +55,7 @@ def is_decoder_type(model_type: str | None) -> bool:
 def load_base(
     folder: Path, *, trust_remote_code: bool
 ) -> tuple[nn.Module, set[str], str]:
-    """Return a base model, the names of its weights that the folder lacks, and what it is a part of."""
+    """Return a base model, the names of weights that the folder lacks, and the whole that the model is a part of."""
     name = read_config(folder).get("model_type")
     refuse_unfinished(folder, tensor_heads(folder))
     if is_own_type(name) and not trust_remote_code:
@@ -93,7 +93,7 @@ def _load_with_transformers(
         and type(config) in AutoModelForTextEncoding._model_mapping
         and not hasattr(config, "encoder")
     ):
-        # T5's kind: the encoder alone
+        # Models like T5: only the encoder is loaded.
         auto_class, takes_encoder = (AutoModelForTextEncoding, False)
     if hasattr(config, "use_cache"):
         config.use_cache = False
@@ -104,7 +104,8 @@ def _load_with_transformers(
         "use_safetensors": True,
     }
     options["output_loading_info"] = True
-    with quiet():  # a head's weights are not used, and what lacks is ours to say
+    # transformers would warn of unused heads, and of missing weights, which are refused below.
+    with quiet():
         try:
             base, info = auto_class.from_pretrained(
                 folder, attn_implementation="sdpa", **options
@@ -119,13 +120,13 @@ def _load_with_transformers(
             base, info = auto_class.from_pretrained(
                 folder, attn_implementation="eager", **options
             )
-    # The pooler is drawn for each run; of an encoder-decoder only a part is used.
+    # A missing pooler is no fault, it is drawn for each run; of an encoder-decoder only a part is used.
     parameters = dict(base.named_parameters())
     lacking = []
     for name in sorted(info["missing_keys"]):
         if name in parameters and "pooler" not in name:
             lacking.append(name)
-    # They would be drawn at random, and the model measured all the same.
+    # transformers would draw missing weights at random, and the model would be measured all the same.
     if lacking and not has_decoder:
         raise UserError(
             f"{folder} lacks weights of its class ({lacking[0]}); fetch the model again"
@@ -144,7 +145,7 @@ class NoPooler(nn.Module):
 
 
 class FirstToken(nn.Module):
-    """ALBERT's and BigBird's pooler, whose activation and choice of the token are their classes' own."""
+    """The pooler of ALBERT and BigBird, whose classes choose the token and apply the activation themselves."""
 
     def __init__(self, layer: nn.Linear, activation: nn.Module) -> None:
         """Put an activation on the layer."""
@@ -173,7 +174,7 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
     Raises:
         UserError: no config, no tokenizer, a slow one, or neither an end-of-text nor a separator token.
     """
-    # Refuses what is none, before transformers reads all of it
+    # Refuses a file that is no configuration before transformers reads all of it.
     config = read_config(folder)
 
     def sentence(error: BaseException) -> str:
@@ -184,7 +185,7 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
 
     with refused_as(sentence):
         with contextlib.suppress(FileNotFoundError):
-            # Transformers reads it whatever its size
+            # transformers would read a file of any size.
             os.close(open_plain(folder / "tokenizer.json", MOST_BYTES))
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     if not tokenizer.is_fast:
@@ -233,7 +234,7 @@ def _copy_special_tokens(tokenizer: Any, config: Mapping[str, Any]) -> None:
     for name in ("bos", "eos", "pad", "mask"):
         number = config.get(f"{name}_token_id")
         text = config.get(f"{name}_token")
-        # The first Llamas pad with -1
+        # The first Llamas have -1 as the id of their padding, which is no token.
         if isinstance(number, int) and 0 <= number < len(tokenizer):
             text = tokenizer.convert_ids_to_tokens(number)
         if isinstance(text, str) and text in vocabulary:

@@ -121,7 +121,7 @@ class RunDevice:
             for size in groups:
                 of_group = lengths[first : first + size]
                 for part in padded_batches(of_group, self.train_positions):
-                    # Rows in their order, numbered within the step.
+                    # Rows of a pass in their order, by their numbers within the step.
                     exact.append(first + np.sort(part))
                 first += size
             return exact
@@ -133,7 +133,7 @@ class RunDevice:
         def positions(passes: list[NDArray[np.int64]]) -> int:
             return sum(len(rows) * int(lengths[rows].max()) for rows in passes)
 
-        # Both costs are in positions; the passes that padding needs in addition cost their overhead.
+        # Both costs are in positions; each pass more, because of padding, costs the overhead of a pass.
         more_passes = len(padded) - len(without_padding)
         cost_with_padding = positions(padded) + more_passes * self.kind.overhead
         real_tokens = int(lengths.sum())
@@ -163,11 +163,11 @@ class RunDevice:
         tensor = torch.from_numpy(np.ascontiguousarray(values))
         if not self.kind.gpu:
             return tensor
-        # Only pinned memory is copied without waiting.
+        # Only a copy from pinned memory does not wait.
         return tensor.pin_memory().to(self.torch_device, non_blocking=True)
 
     def fetch(self, tensor: Tensor) -> Callable[[], NDArray[Any]]:
-        """Begin to copy a tensor to the CPU, and return what waits for this copy alone and gives its values."""
+        """Begin to copy a tensor to the CPU; return a function that waits for this copy only and gives its values."""
         copied = tensor.to("cpu", non_blocking=True)
         if not self.kind.gpu:
             return copied.numpy

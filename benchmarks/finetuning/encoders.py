@@ -108,7 +108,7 @@ class Encoder(nn.Module):
 
     @property
     def description(self) -> str:
-        """What the model is taken to be, in words."""
+        """How this package treats the model, in words: as an encoder or a decoder, and in which batches."""
         kind = (
             "decoder, causal mask switched off"
             if self.is_decoder
@@ -160,7 +160,7 @@ class Encoder(nn.Module):
     def _each_length(
         self, ids: Tensor, lengths: Tensor, kinds: Tensor | None
     ) -> Tensor:
-        """Return the hidden states of rows that are computed with those of their length, zeros behind their ends."""
+        """Return the hidden states, each row computed with rows of the same length; zeros stand behind a row's end."""
         rows, states = [], []
         for length in sorted(set(lengths.tolist())):
             same = (lengths == length).nonzero().flatten()
@@ -286,8 +286,8 @@ def load_model(
         and padding is not None
         and 0 <= padding < embedding.num_embeddings
     ):
-        # As transformers' own classes have it: the padding row, which is the end of text in the released
-        # checkpoints, takes no gradient in fine-tuning.
+        # As in transformers' classes, the row of the padding takes no gradient in fine-tuning; in the released
+        # checkpoints that row is also the end of text.
         embedding.padding_idx = padding
     encoder = _make_bidirectional(base, model)
     encoder.part = part
@@ -319,7 +319,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     is_causal_decoder = is_decoder(base.config) and not is_turned_decoder(base.config)
     if is_causal_decoder and not try_out(Encoder(base)).sees_later:
         turn(base.config, is_causal=False)
-    # Modules may have copied the switch from the configuration when they were made.
+    # Modules may have copied `is_causal` from the configuration when they were made, so each is turned.
     configuration_and_modules: list[Any] = [base.config, *base.modules()]
     for holder in configuration_and_modules:
         if getattr(holder, "is_causal", None) is True:
@@ -329,7 +329,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     if not isinstance(pooler, nn.Module):
         pooler = None
         stand_ins = [None]
-    # A pooler is not computed where its class can do without; ALBERT's cannot. The first that works stays.
+    # The pooler is replaced by the first stand-in with which a pass works: ALBERT's class cannot do without one.
     for stand_in in stand_ins:
         if pooler is not None:
             base.pooler = stand_in
@@ -345,7 +345,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
         encoder.width = trial.width
         return encoder
-    # Weights that are not finite look like a token that is not seen.
+    # Weights that are not finite would look as if a token were not seen: they are named first.
     for name, parameter in base.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise UserError(
@@ -375,7 +375,7 @@ def input_limits(
     if positions < 0:  # XLNet's -1: as many as there are
         positions = _POSITIONS
     tokenizer_limit = getattr(tokenizer, "model_max_length", positions)
-    # A tokenizer without a limit has one of 10**30.
+    # transformers gives a tokenizer without a limit one of 10**30.
     both = min(positions, int(min(tokenizer_limit, _POSITIONS)))
     usable = positions
     for table in position_tables(base):

@@ -58,7 +58,7 @@ def _is_real(hidden: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _mean(hidden: Tensor, lengths: Tensor) -> Tensor:
-    # Summed as sentence-transformers does: in bfloat16 the sum of a mask is rounded like the sum of the states.
+    # As in sentence-transformers, the mask is summed in the states' type: in bfloat16 both sums are rounded.
     mask = _is_real(hidden, lengths).to(hidden.dtype)[..., None]
     return (hidden * mask).sum(1) / mask.sum(1)
 
@@ -126,7 +126,7 @@ class Head(nn.Module):
 
 
 class TokenHead(Head):
-    """One linear layer with bias on every token (TC, QA), or on one before it: where MNTP predicted the token."""
+    """One linear layer with bias on every token (TC, QA), or on the token before, from which MNTP predicted it."""
 
     def __init__(self, hidden: int, labels: int, shift: int = 0) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class SequenceHead(Head):
 
 
 class _States(nn.Module):
-    """Stands where a class has its base model, and returns the hidden states that it is given."""
+    """Takes the place of a class's base model, and returns hidden states that were computed before."""
 
     def __init__(self, pooler: nn.Module | None) -> None:
         super().__init__()
@@ -177,10 +177,10 @@ class _States(nn.Module):
 
 
 class ClassHead(Head):
-    """All that a class of transformers puts on its base model, with that class's own code and initial weights."""
+    """The whole head of a class of transformers, with that class's code and initial weights."""
 
     def __init__(self, encoder: Encoder, kind: Any, labels: int) -> None:
-        """Make the head of the class `kind` for so many labels."""
+        """Make the head of the class `kind` for a number of labels."""
         super().__init__()
         config: Any = copy.deepcopy(encoder.base.config)
         config.num_labels = labels
@@ -234,7 +234,7 @@ def _class_head(
     if head == "ours" or encoder.is_decoder or is_own_type(config.model_type):
         return None
     kind = auto._model_mapping.get(type(config), None)
-    # The encoder of an encoder-decoder is a part of its class.
+    # A head of an encoder-decoder's class needs the whole model, not only the encoder.
     is_whole = base_class is not None and isinstance(encoder.base, base_class)
     if kind is None or not is_whole:
         return None
@@ -268,7 +268,7 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
 def sequence_head(
     encoder: Encoder, labels: int, pooling: Pooling, head: HeadName
 ) -> Head:
-    """Return the head of a sequence for so many labels."""
+    """Return the head of a sequence for a number of labels."""
     class_head = _class_head(
         encoder, AutoModelForSequenceClassification, labels, (2, labels), head
     )

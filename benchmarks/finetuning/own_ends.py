@@ -23,7 +23,7 @@ def made_again(
         parts: parts of its tokenizer.json that are to be others.
     """
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    # The last call leaves in it how it cut and padded.
+    # A tokenizer's last call leaves its cutting and padding in the tokenizer: drop them.
     backend["truncation"] = backend["padding"] = None
     content = json.dumps({**backend, **parts})
     return PreTrainedTokenizerFast(
@@ -42,7 +42,7 @@ def lower_case_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
     steps = _steps_of(normalizer, "normalizers")
     if any(step["type"] == "Lowercase" for step in steps):
         return tokenizer
-    # First, as there: what the tokenizer's own steps look for is in lower case by then.
+    # First, as in sentence-transformers: the tokenizer's own steps then see lower case.
     lower = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, *steps]}
     return made_again(tokenizer, normalizer=lower)
 
@@ -92,7 +92,7 @@ def _template(
     for step in _steps_of(before, "processors"):
         if step["type"] == "ByteLevel":
             kept.append(step)
-        # RoBERTa's puts its own tokens around a text, and trims offsets as the byte-level one.
+        # RoBERTa's step puts tokens around a text and trims offsets: a byte-level step keeps only the trimming.
         if step["type"] == "RobertaProcessing":
             offsets = {
                 name: step[name] for name in ("add_prefix_space", "trim_offsets")
@@ -105,7 +105,7 @@ def _template(
     def special(token: str, kind: int) -> dict[str, Any]:
         return {"SpecialToken": {"id": token, "type_id": kind}}
 
-    # A text ends with the token in its own segment: 0 alone, 1 as the second of a pair.
+    # The end token belongs to the segment of its text: 0 for one text, 1 for the second of a pair.
     begin = [special(token, 0) for token in first]
     one, two = part("A", 0), part("B", 1)
     special_tokens = {

@@ -71,7 +71,7 @@ def write_model(
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
         model.load_state_dict(state, strict=False, assign=True)
-        # Weights of a class that did not compute the same.
+        # Remove weights that an earlier class wrote, which did not compute the same.
         for old in folder.glob("*.safetensors*"):
             old.unlink()
         with quiet():
@@ -144,7 +144,7 @@ def _as_eurobert(config: Any) -> Any | None:
     fields = {
         name: value for name, value in config.to_dict().items() if name not in left_out
     }
-    # A field that must be there; a classifier masks nothing
+    # The class demands a mask's id; a classifier masks nothing, so 0 will do.
     mask = fields.pop("mask_token_id", None) or 0
     return transformers.EuroBertConfig(**fields, mask_token_id=mask, is_causal=False)
 
@@ -157,7 +157,7 @@ def _has_head(kind: Any) -> bool:
 def _state(
     kind: Any, config: Any, encoder: Encoder, head: Head | None
 ) -> dict[str, Tensor] | None:
-    """Return the weights under a class's names; None where they are not all that it has."""
+    """Return the weights under a class's names; None if the class has other weights than these."""
     prefix = f"{kind.base_model_prefix}." if _has_head(kind) else ""
     state: dict[str, Tensor] = {}
     for name, tensor in encoder.base.state_dict().items():
@@ -180,7 +180,7 @@ def _state(
 
 
 def _head_state(head: Head, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return a head's weights under a class's names for them; nothing where it has others than we."""
+    """Return a head's weights under a class's names for them; nothing if the class's head has other weights."""
     ours = head.state_dict()
     state = {}
     if isinstance(head, ClassHead):
@@ -246,7 +246,7 @@ def _computes_the_same(
             wanted, actual = wanted.float(), actual.float()
             gap = float((wanted - actual).abs().max())
             largest = float(wanted.abs().max() + 1e-6)
-            # A comparison with nan is False, so that one is a difference.
+            # `not <=` counts nan as a difference.
             if not gap <= tolerance * largest:
                 return False
     finally:

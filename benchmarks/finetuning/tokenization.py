@@ -65,7 +65,7 @@ def paper_document_text(text: str, title: str | None = None) -> str:
 def texts_of(
     dataset: Dataset, row: Mapping[str, Any], reading: Embedding = PAPER_READING
 ) -> list[str]:
-    """Return the texts that a model reads of a row of any table: a pair of retrieval has two and its negatives."""
+    """Return the texts of a row of any table as a model reads them; a retrieval pair has two texts and negatives."""
     if "words" in row:
         return [" ".join(row["words"])]
     if "question" in row:
@@ -317,7 +317,7 @@ def _encode_block(
         begins, stops = offsets.T
         segments = encoded.sequence_ids(row)
         second = np.array([segment == 1 for segment in segments], dtype=bool)
-        # The end of text begins at len(context), and some tokens are empty.
+        # Not inside the context: the end of text, which begins at len(context), and empty tokens.
         inside = second & (begins < len(context)) & (stops > begins)
         starts.append(np.where(inside, begins, -1))
         within = np.minimum(stops, len(context))
@@ -330,7 +330,7 @@ def _encode_block(
     if "token_type_ids" in encoded:
         kinds = Ragged.of(encoded["token_type_ids"])
     owners = [block[source].number for source in sources]
-    # Of the windows of a question only the first has what overflows: all others.
+    # The tokenizer lists the further windows only in a question's first window.
     cut = [bool(row.overflowing) for row in encoded.encodings]
     return Questions(
         ids=Ragged.of(encoded["input_ids"]),

@@ -67,10 +67,10 @@ def steps_of(
     """
     if epochs is None:
         return fine_tuning.steps
-    return (
-        max(1, math.ceil(size / micro_batch) // (fine_tuning.batch // micro_batch))
-        * epochs
-    )
+    micro_batches = math.ceil(size / micro_batch)
+    whole_batches = micro_batches // (fine_tuning.batch // micro_batch)
+    # A dataset that fills no batch is still trained on: one step an epoch.
+    return max(1, whole_batches) * epochs
 
 
 def example_order(
@@ -148,7 +148,7 @@ def learning_rate(step: int, steps: int, peak: float, warmup_share: float) -> fl
 
 
 def decayed(model: nn.Module) -> list[str]:
-    """Return the names of the parameters with weight decay: all but biases and those of norms."""
+    """Return the names of the parameters with weight decay: all except biases and the weights of norms."""
     of_norms: set[str] = set()
     for path, module in model.named_modules():
         if "norm" in type(module).__name__.lower():
@@ -165,7 +165,7 @@ def decayed(model: nn.Module) -> list[str]:
 def make_optimiser(
     model: nn.Module, lr: float, fine_tuning: FineTuning
 ) -> torch.optim.Optimizer:
-    """Return AdamW with weight decay on matrices alone, its state in the type of the weights."""
+    """Return AdamW with weight decay on matrices only, and with its state in the type of the weights."""
     names = set(decayed(model))
     with_decay: list[nn.Parameter] = []
     without: list[nn.Parameter] = []
@@ -176,8 +176,8 @@ def make_optimiser(
         {"params": with_decay, "weight_decay": fine_tuning.weight_decay},
         {"params": without, "weight_decay": 0.0},
     ]
-    # The fused kernel keeps its intermediate results in float32: right for float32 weights, but with bfloat16
-    # ones it would not round where the paper's did. None, not False: on a GPU torch then takes all tensors together.
+    # The fused kernel keeps intermediate results in float32: right for float32 weights, but with bfloat16 weights
+    # it would not round where the paper's optimiser did. None, not False: on a GPU torch then updates all together.
     dtypes = {parameter.dtype for parameter in model.parameters()}
     fused = True if dtypes == {torch.float32} else None
     return torch.optim.AdamW(
@@ -252,7 +252,7 @@ def _backward(
             return objective.backward(model, groups, device), device
         except torch.OutOfMemoryError:
             smaller = device.train_positions // 2
-        # Outside of the except clause: the traceback would keep the activations alive.
+        # Outside of the except clause, whose traceback would keep the activations in memory.
         optimiser.zero_grad(set_to_none=True)
         if smaller < 8:
             raise FineTuningError(

@@ -40,10 +40,10 @@ def floor_of(found: LocalDataset) -> float:
         return 100 * int(most) / int(rows.num_rows)
     if found.dataset.form == "TC":
         gold = Ragged.of(rows["tags"].to_pylist())
-        # D1: O counts, so that a sentence without entities scores 1.
+        # D1: O counts as a tag, so predicting O everywhere scores 1 on a sentence without entities.
         outside = Ragged(np.zeros_like(gold.values), gold.offsets)
         return 100 * float(sentence_f1s(outside, gold).mean())
-    # The paper's code gives 1 for no answer where there is none, and 0 elsewhere.
+    # No answer at all scores 1 for a question without an answer, and 0 for the others.
     unanswered = [not answers for answers in rows["answers"].to_pylist()]
     return 100 * float(np.mean(unanswered))
 
@@ -58,12 +58,13 @@ def _ranking_floor(found: LocalDataset) -> float:
             if row["doc_id"] in documents:
                 of_query.append(row["doc_id"])
     asked = list(answers["test"].values())
-    # A random ranking is a floor only where each document answers one query.
+    # A random ranking is the best blind guess only where each document answers a single query.
     floor = np.mean([_random_ndcg(len(right), len(documents)) for right in asked])
     times_right = Counter[str]()
     for right in answers["validation"].values():
         times_right.update(right)
-    # Not by the test queries: ten documents of 25 queries would score 18 %, a look at their answers.
+    # The most frequent answers of validation: those of the test queries would be a look at their answers (18 % for
+    # ten documents of 25 queries).
     usual = times_right.most_common(FINE_TUNING.cutoff)
     if usual:
         documents_shown = [document for document, _ in usual]
@@ -78,7 +79,7 @@ def _ranking_floor(found: LocalDataset) -> float:
 
 
 def _random_ndcg(relevant: int, documents: int) -> float:
-    """Return the expected NDCG of a random ranking, over the retrieved documents alone (`paper.ndcgs`)."""
+    """Return the expected NDCG of a random ranking; the ideal has only the retrieved documents (`paper.ndcgs`)."""
     depth = min(FINE_TUNING.cutoff, documents)
     discounts = 1 / np.log2(np.arange(depth) + 2)
     rankings = comb(documents, depth)
@@ -106,7 +107,7 @@ def with_floor(found: LocalDataset) -> Dataset:
     headline = dataset.headline
     if not dataset.is_own or dataset.floor is not None:
         return dataset
-    # A prediction of O everywhere finds no entity.
+    # The trivial prediction, O everywhere, finds no entity.
     if headline == "entity_f1":
         return replace(dataset, floor=0.0)
     has_rule = headline in ("accuracy", "ndcg_at_10") or dataset.form == "QA"

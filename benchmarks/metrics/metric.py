@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """What a metric makes of a split's predictions."""
+    """The score that a metric gives a split's predictions."""
 
     value: float
     """The score in [0, 1]."""
@@ -56,7 +56,7 @@ class Metric:
     SCORES_I = "scores_i"
 
     def __post_init__(self) -> None:
-        # It refuses other names.
+        # The registry refuses unknown names.
         _ = TASKS[self.task]
 
     @property

@@ -47,7 +47,7 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
         return words, predicted
     numbers, starts = np.unique(words, return_index=True)
     tags = int(predicted.max()) + 1
-    # Each word and tag that occur together, as one number, with the votes of the word for the tag.
+    # Each pair of a word and a tag as one number; its count is the number of the word's votes for the tag.
     pairs, counts = np.unique(words * tags + predicted, return_counts=True)
     pair_word = np.searchsorted(numbers, pairs // tags)
     most = np.zeros(len(numbers), dtype=np.int64)
@@ -57,7 +57,7 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     voted[pair_word[winners]] = pairs[winners] % tags
     ends = np.append(starts[1:], len(words))
     tags_with_most = np.bincount(pair_word[winners], minlength=len(numbers))
-    # Ties, by the paper's own line.
+    # Ties are decided as in the paper's code, by the order of a Python set.
     for word in np.flatnonzero(tags_with_most > 1):
         votes = predicted[starts[word] : ends[word]].tolist()
         voted[word] = max(set(votes), key=votes.count)
@@ -117,7 +117,7 @@ def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     n_chosen = np.bincount(row[chosen], minlength=rows)
     n_wanted = np.bincount(row[wanted], minlength=rows)
     both = np.bincount(row[chosen & wanted], minlength=rows)
-    # D2: an empty set stands for position 0, as no answer and a truncated one do in the paper's code.
+    # D2: as in the paper's code, an empty set (no answer, or an answer that was cut off) stands for position 0.
     first = gold.offsets[:-1]
     both = np.where(n_chosen == 0, wanted[first], both)
     both = np.where(n_wanted == 0, chosen[first], both)
@@ -156,7 +156,7 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     discount_of_group = np.bincount(numbers, weights=places, minlength=size)
     shared = gain_of_group * discount_of_group / np.maximum(members, 1)
     dcg = shared.reshape(queries, depth).sum(axis=1)
-    # D3: the ideal ranking has only the retrieved documents.
+    # D3: the paper's ideal ranking has only the retrieved documents.
     ideal = -np.sort(-gains, axis=1) @ discounts
     scores = np.zeros(queries)
     np.divide(dcg, ideal, out=scores, where=ideal > 0)
@@ -189,7 +189,7 @@ def _ndcg(made: RankingPredictions) -> Score:
     relevances = []
     for query, ranked in zip(made.query_ids, made.paper_documents, strict=True):
         judged = made.qrels[query]
-        # Grades count as one: TREC DL's 1 to 3 are relevant alike.
+        # Every grade counts as 1: TREC DL's grades 1 to 3 are equally relevant here.
         relevances.append([judged.get(document, 0) >= 1 for document in ranked])
     is_relevant = np.array(relevances).astype(np.int64)
     scores = ndcgs(made.paper_similarities, is_relevant)

@@ -61,7 +61,7 @@ def entity_counts(
 
 def _entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     """Return type, first and last word of each entity of a sentence."""
-    # Most sentences have none, and the library takes its time to find that out.
+    # Most sentences have no entity, and asking the library is slow.
     if all(tag == "O" for tag in tags):
         return set()
     return set(get_entities(list(tags)))
@@ -91,7 +91,7 @@ def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
     >>> squad_scores("the Eiffel Tower", ["Eiffel Tower", "Paris"])
     (1.0, 1.0)
     """
-    # An answer of articles and punctuation alone is empty: SQuAD's script drops it where there are others.
+    # An answer of only articles and punctuation becomes empty; SQuAD's script drops it if there are others.
     golds = list(filter(None, map(_normalise, answers))) or [""]
     ours = _normalise(predicted)
     exact = float(ours in golds)
@@ -120,14 +120,14 @@ def ranking_scores(
     {'q1': 1.0}
     """
     name, _, depth = measure.rpartition("_")
-    # Its C code takes dictionaries, not mappings of other kinds.
+    # pytrec_eval's C code takes only dictionaries, no other mappings.
     judged = {query: dict(relevances) for query, relevances in qrels.items()}
     rankings = {query: dict(ranking) for query, ranking in run.items()}
     evaluator = pytrec_eval.RelevanceEvaluator(judged, {f"{name}.{depth}"})
     found = evaluator.evaluate(rankings)
     scores = {}
     for query in qrels:
-        # Absent where nothing was retrieved.
+        # A query for which nothing was retrieved is absent.
         of_query = found.get(query, {})
         scores[query] = of_query.get(measure, 0.0)
     return scores
@@ -157,7 +157,7 @@ def _entity_f1(made: TagPredictions) -> Score:
     words, first = np.unique(made.words[inside], return_index=True)
     outside = made.names.index("O") if "O" in made.names else 0
     tags = np.full(len(made.gold.values), outside, dtype=np.int64)
-    # The first sub-token, as in the field's taggers; the paper's protocol lets them vote.
+    # A word has the tag of its first sub-token, as usual in the field; the paper's protocol lets sub-tokens vote.
     tags[words] = made.tokens[inside[first]]
     predicted = _in_iob2(Ragged(tags, made.gold.offsets), made.names)
     counts = entity_counts(predicted, _in_iob2(made.gold, made.names))

@@ -213,7 +213,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         raise UserError(
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
-    # Else a list: the roles are in several repositories.
+    # A list has several repositories, each with some roles; one repository becomes a list.
     settings = table
     if isinstance(table.get("hub"), dict):
         settings = {**table, "hub": [table["hub"]]}
@@ -237,7 +237,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     for role, names in entry.files.items():
         paths[role] = tuple(folder / name for name in _listed(names))
     corpus = entry.corpus
-    # The corpora of hubs are large, and the paper's sets keep the judged documents.
+    # A hub's corpus is large, so only judged documents are kept, as in the paper's sets.
     if not corpus and entry.hub:
         corpus = "judged"
     files = DatasetFiles(
@@ -280,7 +280,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
 def _faults(
     name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], metric: str
 ) -> Iterator[str]:
-    """Yield what a kind of dataset cannot be, a sentence each."""
+    """Yield a sentence for each fault of a dataset's table, given the dataset's kind."""
     if not _NAME.fullmatch(name):
         yield "a dataset's name consists of lowercase letters, digits and underscores"
     if kind.labelled and len(labels) < 2:
@@ -301,7 +301,7 @@ def _faults(
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
         yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
-    # As NQ and MLDR are, which the paper only evaluates.
+    # Retrieval sets may be only evaluated, after training on MS MARCO, as the paper does with NQ and MLDR.
     trains_on_msmarco = kind.task == "IR" and entry.trained_on == "msmarco"
     if entry.trained_on not in ("", name) and not trains_on_msmarco:
         yield f"trained_on = {entry.trained_on!r}; only retrieval can name another dataset, msmarco"
@@ -337,7 +337,7 @@ def _faults(
         yield "columns: only those of words and tags can be numbers, which count from 1"
     if entry.files and entry.hub:
         yield "give `files` or `hub`, not both"
-    # Of each table inside the dataset's: its name, the keys that it can have, and those that it has.
+    # For each inner table of the dataset: its name, the keys that it can have, and the keys that it has.
     columns = (*kind.columns, *kind.optional, *kind.synonyms)
     inner: list[tuple[str, tuple[str, ...], Mapping[str, object]]] = [
         ("columns", columns, entry.columns),
@@ -369,7 +369,7 @@ def _listed(paths: _Paths) -> tuple[str, ...]:
 
 
 def _pins(hubs: Iterable[Mapping[str, _Paths]], kind: DatasetKind) -> Iterator[Pin]:
-    """Yield the files on hubs, those of a repository together."""
+    """Yield the pinned files on hubs, repository by repository."""
     for hub in hubs:
         commit = None if hub["revision"] == _AT_FETCH else str(hub["revision"])
         for role in kind.roles:

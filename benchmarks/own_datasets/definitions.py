@@ -38,7 +38,7 @@ def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
                 raise UserError(
                     f"{definition.files.where}: {name} is not the same dataset as in {earlier.files.where}; rename one"
                 )
-        # Folders of the release have these names, and options take tasks for datasets.
+        # The release's folders have the paper's names, and options accept names of tasks in place of datasets.
         elif earlier is not None or name in EXTRA_DATASETS or name in TASKS:
             raise UserError(
                 f"{definition.files.where}: {name} is one of the paper's names; call your dataset something else"
@@ -75,13 +75,13 @@ def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Dataset
 
 
 def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
-    """Leave the definitions of datasets of one's own in a run store, where a known floor stays; others have none."""
+    """Write the definitions of one's own datasets into a run store; a floor that is known there stays."""
     floors = {one.name: one.floor for one in stored_definitions(store)}
     for dataset in datasets:
         if not dataset.is_own:
             continue
         content = {**dataset.files.content}
-        # Computed from the data, which a later call need not have read.
+        # The floor is computed from the data, which a later call need not have read.
         floor = floors.get(dataset.name) if dataset.floor is None else dataset.floor
         if floor is not None:
             content["floor"] = floor
@@ -93,6 +93,6 @@ def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
     """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
     own = [dataset for dataset in datasets if dataset.is_own]
     contents = {dataset.name: dataset.files.content for dataset in own}
-    # As JSON has it: a definition may have been read from TOML or from a store.
+    # By way of JSON, so that definitions from TOML and from a store compare equal.
     record: dict[str, Any] = json.loads(json.dumps(contents, sort_keys=True))
     return record

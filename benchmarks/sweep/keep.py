@@ -110,7 +110,7 @@ class Keeper:
             f"another process is keeping the best run of {key.model} on {key.dataset}"
         )
         with wait_for_lease(lock, what):
-            # Another process may have ended a better run meanwhile.
+            # Another process may have finished a better run meanwhile.
             if not store.is_lost(key):
                 return
             folder = store.kept_folder(key)
@@ -124,7 +124,7 @@ class Keeper:
                     "its weights once the cause is gone"
                 ) from None
             remove_leftovers(folder.parent)
-            # Only then: a killed process leaves two kept runs of a cell, never none.
+            # Older runs are removed last, so that a killed process leaves two kept runs of a cell, never none.
             for other in folder.parent.iterdir():
                 is_named_so = key_of(other.name, key.model, dataset) is not None
                 is_run = is_named_so and (other / MANIFEST).is_file()
@@ -139,7 +139,7 @@ class Keeper:
                     )
 
     def _describe(self, key: RunKey, folder: Path, class_name: str) -> None:
-        """Write the manifest and the card of an encoder that was written into a folder."""
+        """Write the manifest and the card of an encoder into its folder, where the weights are already."""
         made_from = self.request.runs.state(key).description or {}
         record = {
             "model": key.model,
@@ -154,7 +154,7 @@ class Keeper:
             if path.is_file():
                 hashes[path.relative_to(folder).as_posix()] = sha256_file(path)
         write_manifest(folder / MANIFEST, record, hashes)
-        # The card asks the manifest for the model's class.
+        # The card is written after the manifest, from which it reads the model's class.
         write_card(folder / CARD, _card(self.request, key, folder))
 
     def write(self, name: str, model: TaskModel, folder: Path) -> str:
@@ -176,7 +176,7 @@ class Keeper:
             labels,
             _PROBLEMS.get(form, ""),
         )
-        # Texts, or for QA pairs, that the written tokenizer has to read as the run did.
+        # Example texts (pairs for QA), which the written tokenizer has to read as the run did.
         first_split = next(iter(local.evaluated().values()))
         examples: list[tuple[str, ...]] = []
         for row in first_split.slice(0, 4).to_pylist():
@@ -195,10 +195,10 @@ class Keeper:
                 read.append(encoded["input_ids"])
             tokenizer = ending_tokenizer(loaded.tokenizer, alone=True)
         else:
-            # D6: the paper evaluates with begin-of-text and without end-of-text, so its sets are read so.
+            # D6: the paper evaluates retrieval with begin-of-text and without end-of-text, so its sets are read so.
             limit = loaded.limits.paper_retrieval
             tokenizer = loaded.retrieval_tokenizer
-            # One's own are read as the model's maker means it, in training and afterwards.
+            # One's own sets are read as the model's maker says, in training and afterwards.
             if local.dataset.is_own:
                 limit, tokenizer = setting.own_longest, setting.own_tokenizer
             read = [tokenizer(*text)["input_ids"] for text in examples]
@@ -222,7 +222,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
         UserError: code of strangers, half a model, a store that cannot be written, too little disk, or a model or
             pooling that plain transformers does not compute.
     """
-    # A kept folder must load without strangers' code, in plain transformers or sentence-transformers.
+    # A kept folder must load in plain transformers or sentence-transformers, without code of its own.
     if request.trust_remote_code:
         raise UserError(
             "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
@@ -251,7 +251,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     sets = {name: load_dataset(request.data, known[name]) for name in request.datasets}
     device = choose_device("cpu", "fp32")
     setting = Setting(loaded=loaded, device=device, head=request.head)
-    # What is written differs by form only: one model of each is tried.
+    # Written folders differ only by the dataset's form, so one model of each form is tried.
     one_of_form = {data.dataset.form: name for name, data in sets.items()}
     for name in one_of_form.values():
         reads = setting.reading_as(request.reading(name))
@@ -261,14 +261,14 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             with temporary_folder(base / "keep") as folder:
                 keeper.write(name, model, folder)
         except SafetensorError as error:
-            # A quota: what a disk has free says nothing of it.
+            # A quota may be full although the disk has free space.
             raise UserError(
                 f"{base} has no room for an encoder ({error}); make room, or choose another --out"
             ) from None
 
 
 def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
-    """Refuse a folder whose disk lacks room for the weights of all cells, one of them twice while it is replaced."""
+    """Refuse a folder whose disk lacks room for the weights of all cells, plus one more while a cell is replaced."""
     precision = choose_precision(request.device, request.precision)
     weights = sum(parameter.numel() for parameter in loaded.encoder.parameters())
     size = precision.weights.itemsize * weights
@@ -324,7 +324,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
     rows |= _data_rows(request, key.dataset)
     start = request.model
-    # Of a folder its last part: a card is passed on, and the path to it is nobody else's.
+    # For a folder only its last part: a card is passed on, and the path would say nothing to others.
     if Path(request.model).is_dir():
         start = Path(request.model).name
     source = resolve(request.model, revision=request.revision)
@@ -382,7 +382,7 @@ def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
             continue
         scores[key] = found
         other = runs.setdefault(key.seed, key)
-        # Of equal validation scores the smallest rate counts.
+        # Between equal validation scores the smallest rate counts.
         if (found[0], -key.lr) > (scores[other][0], -other.lr):
             runs[key.seed] = key
     tests = [100 * scores[key][1] for key in runs.values()]
@@ -394,7 +394,7 @@ def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
     variance = statistics.variance(tests) / seeds
     df = seeds - 1.0
     if store.known[best_key.dataset].is_own_retrieval:
-        # Other queries would move the mean as well, and of these there are few.
+        # One's own set has few queries, so other queries would also move the mean: their variance is added.
         by_query = np.array([_by_query(store, key) for key in runs.values()])
         variance, df = _with_queries(variance, by_query)
         queries = by_query.shape[1]
@@ -415,12 +415,12 @@ def _with_queries(
     seeds, queries = by_query.shape
     df = seeds - 1.0
     covariance = np.cov(by_query) / queries
-    # What seeds share is the queries' own: the covariance of two seeds, without the diagonal.
+    # The queries' part of the variance is what seeds share: the covariances between seeds, without the diagonal.
     shared = float(covariance.sum() - np.trace(covariance))
     over_queries = max(0.0, shared / (seeds * df))
     variance = by_seeds + over_queries
     parts = by_seeds**2 / df + over_queries**2 / max(1, queries - 1)
-    # Without any spread there is nothing to weigh.
+    # Without any spread Satterthwaite's formula would divide 0 by 0.
     if parts == 0:
         return variance, df
     return variance, variance**2 / parts

@@ -42,7 +42,7 @@ def write_card(path: Path, text: str) -> None:
 
 def is_unedited(path: Path) -> bool:
     """Return whether a model card is as it was written, or is not there."""
-    # A card that somebody wrote on stays: its last line has the hash of what we wrote.
+    # The card's last line has the hash of the text that we wrote; a card that somebody changed is kept.
     content = path.read_bytes() if path.is_file() else b""
     head, tail = _SEAL.split("{}")
     text, _, end = content.rpartition(head.encode())

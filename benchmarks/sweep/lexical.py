@@ -78,12 +78,12 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
 
 
 def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
-    """Return what a run's record says that it was made from, in the fields of a fine-tuning."""
+    """Return the description of a BM25 run for its record, in the fields of a fine-tuning's."""
     settings = description_hash(_SETTINGS)
     content = dataset.manifest.content
     return {
         "tuning": dataclasses.asdict(request.fine_tuning),
-        # BM25 has neither weights nor a tokenizer: what decides its scores stands in their places.
+        # BM25 has neither weights nor a tokenizer: the settings that decide its scores take their places.
         "weights": settings,
         "tokenizer": settings,
         "pooling": f"{BM25}, k1 {K1}, b {B}",
@@ -102,7 +102,7 @@ def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
 def ranked(dataset: LocalDataset) -> dict[str, Evaluation]:
     """Return the scores of BM25's ranking on both splits."""
     judged = judged_of(dataset)
-    # Title and text are joined as the encoders join them.
+    # Title and text are joined as for encoders.
     join = Embedding().document_text
     titles = dataset.corpus["title"].to_pylist()
     texts = [*map(join, dataset.corpus["text"].to_pylist(), titles)]
@@ -112,14 +112,14 @@ def ranked(dataset: LocalDataset) -> dict[str, Evaluation]:
 def _ranked(
     dataset: LocalDataset, judged: Judged, texts: list[str], split: str
 ) -> Evaluation:
-    """Return the scores on one split; of equal scores the document that comes first in the corpus is ahead."""
+    """Return the scores on one split; of two equally similar documents the earlier one in the corpus is ahead."""
     own = judged.own_documents(split)
     queries = dataset.queries(split)["text"].to_pylist()
     best_documents, best_scores = [], []
     for row, found in enumerate(bm25_scores(texts, queries)):
         scores = found.astype(np.float64)
         if row in own:
-            # Less than any score of BM25: a document is no answer to itself.
+            # -1 is less than any score of BM25: a query's own document must not be its answer.
             scores[own[row]] = -1.0
         best = np.argsort(-scores, kind="stable")[:DEPTH]
         best_documents.append(best)

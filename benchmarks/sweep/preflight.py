@@ -84,7 +84,7 @@ def requested_model(request: RunRequest) -> LoadedModel:
 
 
 def check_labels(dataset: LocalDataset) -> None:
-    """Refuse labels that the head has no class for."""
+    """Refuse labels for which the head has no class."""
     entry = dataset.dataset
     number = len(dataset.labels)
     if FORMS[entry.form].label is not None and number != entry.labels:
@@ -152,9 +152,9 @@ def dry_run(
     if dataset.dataset.labels is None:
         length = max(limits.retrieval, limits.paper_retrieval)
     tokens = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"]
-    # A text may be nothing that the tokenizer knows.
+    # The tokenizer may know nothing of a text, and give no token.
     tokens = tokens or [loaded.tokenizer.pad_token_id]
-    # NumPy repeats them up to that length.
+    # np.resize repeats the tokens up to the length.
     ids = torch.from_numpy(np.resize(np.array(tokens, dtype=np.int64), (1, length)))
     model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
@@ -164,7 +164,7 @@ def dry_run(
             parameter.data = parameter.data.to(precision.weights)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast):
             outputs = model.eval()(ids, torch.tensor([length]))
-    # Whatever the code of a model of any class may raise.
+    # The code of a class may raise anything.
     except Exception as error:
         raise UserError(
             f"{loaded.source} cannot read {length} tokens, the input limit for {dataset.name}: "
@@ -204,7 +204,7 @@ def run_bytes(
 
     length = 64
     ids = torch.zeros((1, length), dtype=torch.long)
-    # While they are there, so is what they keep, and no address is used again.
+    # Kept outputs keep their saved tensors alive, so that no address is used again and counted once for two.
     outputs = []
     with (
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
@@ -212,13 +212,13 @@ def run_bytes(
     ):
         outputs.append(encoder(ids, torch.tensor([length])))
     numbers = sum(parameter.numel() for parameter in parameters)
-    # Weights, their copy, gradients and two moments.
+    # Five: weights, their copy, gradients and AdamW's two moments.
     of_model = 5 * numbers * precision.weights.itemsize
     return of_model, sum(kept.values()) // length * positions
 
 
 def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
-    """Return how long the fine-tunings of a retrieval set of one's own take, by a pass of a few of its texts here."""
+    """Return how long fine-tuning on a retrieval set of one's own takes, estimated from a pass of a few texts here."""
     rows = dataset.train.slice(0, _SAMPLE).to_pylist()
     texts: list[str] = []
     for row in rows:
@@ -232,7 +232,7 @@ def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     padded = torch.from_numpy(ids.padded(few, 0, 0)).long()
     lengths = torch.from_numpy(ids.lengths[few])
     seconds_per_token = 0.0
-    # Twice: the first pass is slower than those that follow.
+    # The second pass counts: the first one is slower than those that follow.
     for _ in range(2):
         begin = time.perf_counter()
         encoder(padded, lengths).sum().backward()
@@ -241,7 +241,7 @@ def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     encoder.zero_grad(set_to_none=True)
     parameters = sum(parameter.numel() for parameter in encoder.parameters())
     on_cpu = seconds_per_token * tokens / 3600
-    # Two operations a parameter and token forwards, four backwards.
+    # 6: two operations for each parameter and token forward, four backward.
     on_gpu = 6 * parameters * tokens / (_SHARE * H100.peak) / 3600
     return (
         f"a step reads {a_step:,.0f} tokens; all runs take about {on_cpu:.2g} hours of this CPU as it "

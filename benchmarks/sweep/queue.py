@@ -72,7 +72,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
         threads = torch.get_num_threads()
         try:
             if not choose_kind(request.device).gpu:
-                # More would not survive the workers' forks.
+                # More threads would not survive the forks of workers.
                 torch.set_num_threads(1)
             loaded, precision, sets = preflight(request)
             # Once more, with the floors, for which the data had to be read.
@@ -87,7 +87,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
                 _do_jobs(lost, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
-        # A call with other settings that began before any run was there may have done some of them.
+        # Another call with other settings may have begun when no run was there yet, and have done some of these.
         check_finished(request, jobs[0].descriptions)
     for folder in write_cards(request) if keeps else ():
         log.info("the best run's encoder is in %s", folder)
@@ -103,7 +103,7 @@ def _do_jobs(
     loaded: LoadedModel,
     precision: Precision,
 ) -> None:
-    """Do what is left of the jobs here, or side by side in workers: forked ones have the model, fresh ones load it."""
+    """Do the remaining jobs here, or side by side in workers: forked workers have the model, fresh ones load it."""
     kind = choose_kind(request.device)
     run_size = 0
     if not kind.gpu:
@@ -124,7 +124,7 @@ def _do_jobs(
 
 
 def _devices(request: RunRequest, run_size: int) -> list[str]:
-    """Return the device of each worker: all GPUs in turn; on a CPU one for each that is asked for or fits."""
+    """Return the device of each worker: all GPUs in turn; on a CPU as many workers as were asked for, or as fit."""
     kind = choose_kind(request.device)
     if not kind.gpu:
         return [request.device] * (request.workers or _fitting(run_size))
@@ -142,7 +142,7 @@ def _fitting(run_size: int) -> int:
     """Return how many runs fit side by side: by cores, or OMP_NUM_THREADS where it is set, and by free memory."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     usable = int(threads) if threads.isdigit() else cores()
-    # Forks were tried only on Linux.
+    # Forked workers were tried only on Linux, so elsewhere there is one.
     if usable < 2 or not sys.platform.startswith("linux"):
         return 1
     return max(1, min(usable, int(psutil.virtual_memory().available // run_size)))
@@ -183,7 +183,7 @@ def _work(
     """
     alone = len(devices) == 1
     if not alone:
-        # The others tokenise at the same time.
+        # Other workers tokenise at the same time, and threads of all would compete for the cores.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     model = _model(jobs[0].request, devices[worker], loaded)
     first = worker * len(jobs) // len(devices)
@@ -197,11 +197,11 @@ def _work(
             if not job.pending(runs):
                 continue
             with _claim(job, runs) as is_ours:
-                # Asked again: another process may have ended it between the look and the claim.
+                # Asked again: another process may have finished the run between the look and the claim.
                 todo = job.pending(runs)
                 if not is_ours or not todo:
                     continue
-                # What was prepared evaluates the datasets of its runs alone; a repeated one may have others.
+                # A prepared job evaluates only the datasets of its runs; a repeated run may need others.
                 if prepared is None or not prepared.runs.issuperset(todo):
                     prepared = prepare_runs(job, model)
                     _say(
@@ -278,7 +278,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
     """
     context: BaseContext = multiprocessing.get_context("spawn" if fresh else "fork")
     stop, errors = context.Event(), context.SimpleQueue()
-    # Each kind of context has the class; their common base does not declare it.
+    # Each kind of context has `Process`; their common base class does not declare it.
     process_of = context.Process  # type: ignore[attr-defined]
     parent = os.getpid()
     processes = [
@@ -294,7 +294,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
         while running:
             for sentinel in wait(list(running)):
                 ended = running.pop(sentinel)
-                # Its sentinel may be ready before its exit code is.
+                # A process's sentinel may be ready before its exit code: wait for that.
                 ended.join()
                 if ended.exitcode:
                     stop.set()

@@ -96,14 +96,14 @@ class RunRequest(Computation):
     @cached_property
     def runs(self) -> RunStore:
         """The store with its runs."""
-        # Its readers, which the options of other commands do not need.
+        # Imported here: options of other commands do not need the store's readers.
         from benchmarks.sweep.run_store import RunStore
 
         return RunStore(self.store, self.known)
 
     @cached_property
     def _made(self) -> Embedding:
-        # The model's folder is looked for and read once, whatever the number of sets.
+        # Cached, so that the model's folder is looked for and read once for all datasets.
         return made_embedding(
             resolve(self.model, revision=self.revision, code=self.trust_remote_code)
         )
@@ -126,7 +126,7 @@ class RunRequest(Computation):
                 f"{self.model} is pooled by {pooling}, which is not computed here; give --pooling "
                 "mean, first or last"
             )
-        # --max-length says nothing.
+        # --max-length is at its default: the model's own length counts.
         if longest == FINE_TUNING.max_length:
             longest = made.longest or longest
         query, document = self.prompts or (made.query, made.document)
@@ -150,7 +150,7 @@ class RunRequest(Computation):
 
 def model_name(model: str, name: str | None) -> str:
     """Return the model's name in the store: as given, or the last part of its path or id."""
-    # As a whole path: `.` and `..` have no name of their own.
+    # Resolved, because `.` and `..` have no name.
     chosen = name or Path(model).expanduser().resolve().name
     if not _NAME.fullmatch(chosen):
         raise UserError(
@@ -163,7 +163,7 @@ def model_name(model: str, name: str | None) -> str:
 def dataset_names(
     words: Sequence[str], known: Mapping[str, Dataset] = DATASETS
 ) -> tuple[str, ...]:
-    """Return dataset names for datasets and tasks as given, each once; all that are known for none."""
+    """Return the names of the given datasets and of given tasks' datasets, each once; all known if none is given."""
     names: list[str] = []
     for word in words or known:
         if word in TASKS:

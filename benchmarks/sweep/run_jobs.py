@@ -70,7 +70,7 @@ class RunJob:
         return [key for each in self.fine_tunings for key in each]
 
     def pending(self, runs: Iterable[RunKey] | None = None) -> list[RunKey]:
-        """Return which runs of the job, or of these of its runs, are still to be done."""
+        """Return which of the job's runs, or of the given ones, are still to be done."""
 
         def waits(key: RunKey) -> bool:
             """Return whether a run is to be done: not there, its weights lost, or failed under other settings."""
@@ -82,7 +82,7 @@ class RunJob:
             before = state.description
             if before is None:
                 return False
-            # A failure under other settings is no reason not to try.
+            # A run that failed is tried again if the settings have changed since.
             now = self.descriptions.get(key.dataset, before)
             return first_difference(before, now) is not None
 
@@ -92,12 +92,12 @@ class RunJob:
 def jobs_of(
     request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] | None = None
 ) -> list[RunJob]:
-    """Group a request's datasets by what they are trained on; `descriptions` say what their runs are made from."""
+    """Group a request's datasets by their training set; `descriptions` say what their runs are made from."""
     groups: dict[str, list[str]] = {}
     for name in request.datasets:
         groups.setdefault(request.known[name].trained_on, []).append(name)
     jobs = []
-    # Datasets that are trained on the same one share its fine-tunings, as NQ and MS MARCO do.
+    # Datasets with one training set share its fine-tunings, as NQ and MS MARCO do.
     for trained_on, evaluated in groups.items():
         job = RunJob(
             request=request,
@@ -127,11 +127,11 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
 
 
 def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
-    """Return what has to be repeated so that the weights of each cell's best run are kept; cells may share a run."""
+    """Return jobs of the runs to repeat so that each cell's best weights are kept; cells may share a run."""
     lost: list[RunJob] = []
     for job in jobs:
         asked = job.request
-        # By learning rate and seed: runs of one fine-tuning.
+        # Runs with the same learning rate and seed are one fine-tuning.
         best_runs: dict[tuple[float, int], list[RunKey]] = {}
         for name in job.datasets:
             best = asked.runs.best(asked.name, name)
@@ -170,7 +170,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         except UserError as error:
             if name in request.datasets:
                 raise
-            # The user asked for another one, and may not know that this belongs to it.
+            # The user asked for another dataset, and may not know that it is trained on this one.
             scored = [one for one in request.datasets if known[one].trained_on == name]
             raise UserError(
                 f"{scored[0]} is evaluated with a model fine-tuned on {name}: {error}"
@@ -182,7 +182,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         "tuning": dataclasses.asdict(request.fine_tuning),
         "head": request.head,
         "precision": precision.name,
-        # By content: a name on the hub, or a path, may come to hold another model.
+        # Hashes of the content: a path or a name on the hub may hold another model later.
         "weights": weights_hash(folder, code=code),
         "tokenizer": tokenizer_hash(folder),
         "protocol_version": PROTOCOL_VERSION,
@@ -205,14 +205,14 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
 
 
 def _reading(request: RunRequest, name: str) -> dict[str, Any]:
-    """Return the pooling, and of a retrieval set of one's own how its texts are read."""
+    """Return the pooling and, for a retrieval set of one's own, how its texts are read."""
     reading = request.reading(name)
     pooling = {"pooling": POOLINGS[reading.pooling].name}
     if not request.known[name].is_own_retrieval:
         return pooling
     made = dataclasses.asdict(reading)
     del made["pooling"]
-    # Runs were recorded before it was read.
+    # `lower` is recorded only if set: earlier runs, from before it was read, have no such field.
     if not reading.lower:
         del made["lower"]
     return {**pooling, "reading": made}
@@ -242,11 +242,11 @@ def check_finished(
     """
     of_model = {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
     for dataset in request.known.values():
-        # None: a dataset that is not asked for.
+        # None for a dataset that is not asked for.
         now = wanted.get(dataset.name)
         for key in request.runs.found(request.name, dataset.name):
             state = request.runs.state(key)
-            # A run of such a dataset need not say what it was made from.
+            # For a dataset that is not asked for, a run without a description is accepted.
             if not state.done or (state.description is None and now is None):
                 continue
             folder = request.runs.folder(key)
@@ -267,7 +267,7 @@ def check_finished(
 
 
 def _differs(request: RunRequest, source: str, name: str, old: Any, new: Any) -> str:
-    """Return how a finished run, of the model at `source`, differs from what is asked for: in the field `name`."""
+    """Return a sentence on the field `name`, in which a finished run of the model at `source` is not as asked for."""
     before, now = _short(old), _short(new)
     if name in _OF_MODEL:
         model = redacted(request.model)

@@ -103,7 +103,7 @@ class RunStore:
         scores, dataset = self.state(key).scores, self.known[key.dataset]
         if scores is None or not dataset.is_own:
             return scores
-        # A run without that metric is counted as results.json has it.
+        # A run that does not record this metric is counted with the scores of results.json.
         with contextlib.suppress(ResultsError):
             return counted_scores(record_of(self.folder(key)), dataset, PAPER, scores)
         return scores
@@ -134,7 +134,7 @@ class RunStore:
             pass
         except UserError as error:
             log.warning("%s; it will be made again", error)
-        # A damaged file may be replaced, a file of another name may not.
+        # A damaged file of ours may be replaced; a file of any other name is not ours to remove.
         others = strangers(folder, dict.fromkeys(kept_files(folder), ""))
         if others:
             raise UserError(
@@ -153,7 +153,7 @@ class RunStore:
 
     def asked(self, model: str, dataset: str) -> set[tuple[float, int]]:
         """Return learning rate and seed of the runs of a cell that were asked for; none where the file is damaged."""
-        # It only says what to count: without it the runs that are there are counted.
+        # The file only says which runs to count: without it, all runs that are there are counted.
         try:
             asked = strict_json(read_bounded(self._asked_path(model, dataset)))
             return {(float(lr), int(seed)) for lr, seed in asked}
@@ -161,8 +161,8 @@ class RunStore:
             return set()
 
     def note(self, model: str, dataset: str, pairs: set[tuple[float, int]]) -> None:
-        """Leave in the store which learning rates and seeds of a cell are asked for, besides those of other calls."""
-        # Calls with other rates and seeds share the store, and `status` counts what all of them want.
+        """Add the learning rates and seeds that this call asks for to those of other calls, in the store."""
+        # Calls with other rates and seeds share the store, and `status` counts the runs that any of them wants.
         asked = self.asked(model, dataset)
         path = self._asked_path(model, dataset)
         if path.exists() and not asked:
@@ -184,18 +184,18 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
         stat = path.stat()
     except OSError:
         return None
-    # The inode and the change time as well: a copy may keep size and time of what it replaces.
+    # The inode and the change time as well: a copy may keep the size and time of the file that it replaces.
     return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 @functools.lru_cache(maxsize=100_000)
 def _look(folder: Path, *stamps: object) -> RunState:
-    """Return the state of the run in a folder; `stamps` are there for the cache alone."""
+    """Return the state of the run in a folder; `stamps` are only keys of the cache."""
     has_results = os.path.lexists(folder / RESULTS)
     try:
         record = read_run(folder)
     except NotItselfError as error:
-        # Without results the run is simply not there.
+        # A folder without results holds no run, so it has no fault.
         return RunState(fault=error.reason if has_results else None)
     recorded: dict[str, Any] = {
         "description": record.get("description"),
@@ -209,7 +209,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
     files = dict(record.get(FILES, {}))
     recorded_hash = files.pop(RESULTS, "")
     try:
-        # A run without a manifest, as in the release, has no hash to compare with.
+        # Runs of the release have no manifest, and so no hash to compare with.
         validation, test = read_results(
             folder / RESULTS, recorded_hash if record else None
         )

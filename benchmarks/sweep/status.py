@@ -48,7 +48,7 @@ def cell_status(
     *,
     others: bool = False,
 ) -> CellStatus:
-    """Return how far a cell's runs are; `others`: those that `run` was asked for, if any, and all that are there."""
+    """Return how far a cell's runs are; `others`: count all that `run` was asked for, and all that are there."""
     known = store.known[dataset]
     keys = cell_keys(model, known, lrs, seeds)
     if others:

@@ -42,7 +42,7 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
             sizes = [len(text.encode()) for text in texts_of(entry, row)]
             inputs += len(sizes)
             may_be_cut.append(max(sizes) + _SLACK > limit)
-        # Only these are tokenised: no text has more tokens than bytes.
+        # Only rows with more bytes than the limit are tokenised: no text has more tokens than bytes.
         long = table.filter(pa.array(may_be_cut, pa.bool_()))
         if long.num_rows:
             for lost_there in _losses(entry, long, dataset.labels, setting, limit):
@@ -82,7 +82,7 @@ def _losses(
         texts: list[str] = []
         for row in table.to_pylist():
             texts += texts_of(entry, row, setting.reading)
-        # One token more than fits shows that a text is cut.
+        # Encoded up to one token more than fits: a text of that length would be cut.
         if entry.is_own_retrieval:
             lengths = encode_as_written(setting.own_tokenizer, texts, limit + 1).lengths
         else:

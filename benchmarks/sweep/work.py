@@ -135,7 +135,7 @@ class Prepared:
     """What keeps the best runs' weights, where they are wanted."""
 
     def run(self, keys: Sequence[RunKey], watch: Watch = iter) -> str:
-        """Do one fine-tuning, write its run on each dataset, failed ones if it cannot end; return scores in words."""
+        """Do one fine-tuning and write its run on each dataset, as failed if it cannot end; return scores in words."""
         words: list[str] = []
         setting = self.resettable.setting
         first = keys[0]
@@ -157,7 +157,7 @@ class Prepared:
             for key in keys:
                 words.append(self._evaluate(key, model, tuned, seconds))
         except FineTuningError as error:
-            # `words` has one for each dataset that was evaluated; the others fail.
+            # `words` has one entry for each evaluated dataset; the runs on the others have failed.
             for key in keys[len(words) :]:
                 if not self._is_done(key):
                     self._write(key, {"status": "failed", "reason": str(error)}, {})
@@ -174,7 +174,7 @@ class Prepared:
         evaluations = evaluator(model, setting.device)
         seconds = time.perf_counter() - start
         scored, texts = scored_run(evaluations, losses=tuned.losses)
-        # Repeated for its weights: what was written stays.
+        # A run that is repeated only for its weights keeps the results that were written.
         if self._is_done(key):
             path = self.job.request.runs.folder(key) / RESULTS
             if path.read_text("utf-8") != texts[RESULTS]:
@@ -250,7 +250,7 @@ def scored_run(
         STANDARD: standard,
         "steps": len(losses),
     }
-    # Whoever reads run.json reads little: what one instance scored is in details.json.
+    # Instances' scores are in details.json, so that run.json stays small to read.
     details: dict[str, Any] = {
         "losses": [round(loss, 6) for loss in losses],
         STANDARD: instances,
@@ -298,7 +298,7 @@ def write_run(
     for name in ("model", "dataset", "task", "lr", "seed"):
         record[name] = getattr(key, name)
     hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
-    # Other processes take a run for done once its results are there.
+    # Results are written last: other processes take a run for done once they are there.
     for name in texts.keys() - {RESULTS}:
         write_text(folder / name, texts[name])
     write_manifest(folder / RUN, record, hashes)
@@ -326,7 +326,7 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
     training = sets[job.trained_on]
     seeds = sorted({key.seed for key in todo})
     objective = objective_of(training, setting, seeds)
-    # Batches of a dataset are made only where a run is scored on it.
+    # Batches are made only for datasets on which a run is scored.
     scored = {key.dataset for key in todo}
     evaluators = {}
     for name in job.datasets:

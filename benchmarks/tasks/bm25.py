@@ -24,7 +24,7 @@ def bm25_scores(
     A word of a query adds ln(1 + (N - n + 1/2) / (n + 1/2)) x f / (f + K1 (1 - B + B l / L)), with N documents, n that
     have it, f occurrences in the document, of l words where the mean is L.
     """
-    # Not installed in every environment.
+    # Imported here: not every environment has it.
     import bm25s
 
     def words(texts: Sequence[str]) -> list[list[str]]:
@@ -43,5 +43,5 @@ def bm25_scores(
         if query:
             yield index.get_scores(query)
         else:
-            # Of stop words alone.
+            # A query of only stop words matches nothing.
             yield np.zeros(len(documents), dtype=np.float32)

@@ -47,7 +47,7 @@ from benchmarks.tasks.supervised import (
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceFamily(SupervisedFamily):
-    """Something said of each text or pair of texts."""
+    """Classification or regression: a class, classes or a value for each text or pair of texts."""
 
     name: str
     """A form of datasets."""
@@ -79,9 +79,9 @@ class SequenceFamily(SupervisedFamily):
     def examples(
         self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
     ) -> Examples:
-        """Return token ids, and what is said of each example."""
+        """Return token ids, and the label or value of each example."""
         gold = self.gold(dataset, table)
-        # Classes are numbers of outputs; all else meets the logits, which are float32.
+        # Class labels index outputs; other targets are compared with logits, which are float32.
         kind = np.int64 if gold.dtype == np.int64 else np.float32
         labels = gold.reshape(len(gold), -1).astype(kind)
         ids = _encoded(dataset, table, loaded)
@@ -101,7 +101,7 @@ class SequenceFamily(SupervisedFamily):
 
         def predict_split(model: TaskModel, device: RunDevice) -> object:
             rows, logits = zip(*predict(model, batches, device), strict=True)
-            # Batches have the longest texts first: back to the split's order.
+            # Batches come longest texts first: sort back into the split's order.
             order = np.argsort(np.concatenate(rows))
             in_order = np.concatenate(logits)[order]
             return self.predictions(dataset, gold, in_order)
@@ -194,7 +194,7 @@ class TokenClassification(SupervisedFamily):
         """Return token ids, and the tag of each token: every sub-token carries its word's tag."""
         ids, words, tags = _encode(table, loaded)
         tags_of_tokens = tags.values[np.maximum(words, 0)]
-        # The end of text is of no word.
+        # The end of text belongs to no word.
         labels = np.where(words >= 0, tags_of_tokens, IGNORED)
         return Examples(ids=ids, labels=Ragged(labels, ids.offsets))
 
@@ -224,7 +224,7 @@ class TokenClassification(SupervisedFamily):
 def _encode(
     table: pa.Table, loaded: LoadedModel
 ) -> tuple[Ragged, NDArray[np.int64], Ragged]:
-    """Return token ids, for each token the number of its word counted over all sentences, -1 for none, and tags."""
+    """Return token ids, each token's word (numbered over all sentences; -1 for none), and the tags of the words."""
     sentences = table["words"].to_pylist()
     ids, words = encode_words(loaded.tokenizer, sentences, loaded.limits.labelled)
     tags = Ragged.of(table["tags"].to_pylist())

@@ -36,7 +36,7 @@ def new_model(
 ) -> TaskModel:
     """Return an encoder with a new head for a dataset, drawn from the seed; for retrieval without one."""
     made = family_of(dataset).head(dataset, encoder, pooling, head)
-    # Retrieval has none: its vectors are the encoder's.
+    # Retrieval has no head: its vectors are pooled hidden states of the encoder.
     if made is not None:
         made.draw(encoder.init_std, seed)
     return TaskModel(encoder, made)
@@ -53,7 +53,7 @@ def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:
 def sampled_rows(
     dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence[int]
 ) -> NDArray[np.int64]:
-    """Return which training examples the runs of these seeds use, ascending: the rest is never tokenised."""
+    """Return the rows of the training examples that runs of these seeds use, ascending; others are not tokenised."""
     size = dataset.train.num_rows
     family = family_of(dataset.dataset)
     steps = fine_tuning_steps(dataset, fine_tuning)

@@ -97,8 +97,8 @@ class QuestionAnswering(SupervisedFamily):
         window_batches = to_batches(windows.ids, kinds=windows.kinds)
 
         def predict_split(model: TaskModel, device: RunDevice) -> AnswerPredictions:
-            margins = _margins(model, batches, gold_positions, device)
-            window_margins = _margins(model, window_batches, windows.ids, device)
+            margins = _margins(model, batches, device, shape=gold_positions)
+            window_margins = _margins(model, window_batches, device, shape=windows.ids)
             rows = np.arange(len(contexts))
             window_rows = cut_rows[windows.owners]
             parts = (
@@ -106,6 +106,7 @@ class QuestionAnswering(SupervisedFamily):
                 (windows, window_margins, window_rows),
             )
             texts = _decode(contexts, parts, may_abstain=dataset.may_abstain)
+            # D2: the paper's F1 compares positions of the cut context; only texts are read from further windows too.
             return AnswerPredictions(
                 chosen=Ragged(margins.values > 0, margins.offsets),
                 gold=gold_positions,
@@ -125,7 +126,7 @@ class QuestionAnswering(SupervisedFamily):
             lengths = np.array(pc.utf8_length(table["question"]))
             descending = np.argsort(-lengths, kind="stable")
             longest = table.take(np.sort(descending[:_LONGEST]))
-            # It is what raises.
+            # Encoding raises where a question leaves no room.
             encode_table(longest, loaded)
 
 
@@ -151,9 +152,9 @@ def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
 
 
 def _margins(
-    model: TaskModel, batches: list[PaddedBatch], shape: Ragged, device: RunDevice
+    model: TaskModel, batches: list[PaddedBatch], device: RunDevice, *, shape: Ragged
 ) -> Ragged:
-    """Return inside minus outside logits for every position of `shape`'s rows."""
+    """Return inside minus outside logits for every position of the rows of `shape`, whose values are not read."""
     values = np.zeros(len(shape.values), dtype=np.float32)
     for rows, logits in predict(model, batches, device):
         margins = logits[:, :, 1] - logits[:, :, 0]

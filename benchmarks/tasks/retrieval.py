@@ -66,7 +66,7 @@ def info_nce(
         unit_queries = F.normalize(queries[part], dim=1)
         unit_documents = F.normalize(documents, dim=1)
         similarities = torch.mm(unit_queries, unit_documents.T)
-        # sentence-transformers multiplies by a scale, which rounds otherwise than a division (D16).
+        # D16: sentence-transformers multiplies by a scale, which does not round like a division.
         mean = F.cross_entropy(similarities * (1 / temperature), part)
         yield mean * len(part) / number
 
@@ -176,7 +176,7 @@ class Retrieval(Family):
             }
 
         paper = batches(paper_ids)
-        # What both protocols read alike is computed once.
+        # If both protocols give the same ids, vectors are computed once.
         standard = paper
         if not all(ids.equals(trained_ids[name]) for name, ids in paper_ids.items()):
             standard = batches(trained_ids)
@@ -201,7 +201,7 @@ def _read(dataset: Dataset, setting: Setting, texts: Iterable[str]) -> Ragged:
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveObjective(TrainedRows):
-    """InfoNCE over whole batches, with the gradient cached where their activations do not fit into memory."""
+    """InfoNCE over whole batches; where a batch's activations do not fit into memory, by gradient caching."""
 
     queries: Ragged
     """Token ids of the queries at hand."""
@@ -229,7 +229,7 @@ class ContrastiveObjective(TrainedRows):
         positions = 0
         for part in passes:
             positions += len(part) * int(texts.lengths[part].max())
-        # From that of the passes to that of `texts`
+        # From the order of the passes to the order of `texts`.
         order = device.tensor(np.argsort(np.concatenate(passes)))
         embed = partial(self._embed, model, texts, number, device)
         most = device.train_positions * device.kind.graph_factor
@@ -237,7 +237,7 @@ class ContrastiveObjective(TrainedRows):
             vectors = torch.cat([embed(part) for part in passes])
             return self._loss_backward(vectors[order], number, device)
         gpus = [device.torch_device] if device.kind.gpu else []
-        # The second pass draws this one's masks
+        # The generators are restored, so that the second pass draws the same dropout masks as this one.
         with torch.no_grad(), torch.random.fork_rng(gpus):
             leaf = torch.cat([embed(part) for part in passes])
         leaf.requires_grad_()
@@ -280,13 +280,13 @@ class ContrastiveObjective(TrainedRows):
         total = torch.zeros((), device=vectors.device)
         tuning = self.fine_tuning
         in_parts = device.precision.autocast or device.exact_micro_batches
-        # Each part's gradient is gathered here, so that the encoder is passed backward once.
+        # Gradients of all parts are gathered in this leaf, so that there is one backward pass through the encoder.
         leaf = vectors.detach().requires_grad_()
         rows = tuning.micro_batch if in_parts else None
         with device.autocast():
             queries, documents = leaf[:n_queries], leaf[n_queries:]
             parts = info_nce(queries, documents, tuning.temperature, rows)
-            # Parts are summed one after the other, as the paper's code does: bfloat16 shows the order.
+            # Parts are summed one after the other, as in the paper's code: in bfloat16 the order changes the sum.
             for loss in parts:
                 loss.backward()  # type: ignore[no-untyped-call]
                 total += loss.detach()
@@ -303,7 +303,7 @@ class ContrastiveObjective(TrainedRows):
     ) -> Tensor:
         """Return the vectors of a pass, the texts `part` of a batch whose first `number` texts are queries."""
         width = 0  # as wide as the longest of the pass
-        # Queries, and documents, are padded to the longest of the batch
+        # As in the paper's code, queries are padded to the batch's longest query, documents to its longest document.
         if device.exact_micro_batches:
             are_queries = part[0] < number
             alike = slice(number) if are_queries else slice(number, None)
@@ -344,7 +344,7 @@ class Judged:
         }
 
     def ids(self, ranked: NDArray[np.int64], own: Mapping[int, int]) -> list[list[str]]:
-        """Return the ids of ranked documents; of a query's own one, which is last if at all, one that nobody judged."""
+        """Return the ids of ranked documents; a query's own document (if ranked, the last) gets an id nobody judged."""
         rankings = []
         for row, documents in enumerate(ranked):
             ids = [self.document_ids[document] for document in documents]
@@ -411,11 +411,11 @@ class RetrievalEvaluator:
     def _ranked(
         self, split: str, paper: Mapping[str, Tensor], standard: Mapping[str, Tensor]
     ) -> RankingPredictions:
-        """Return the rankings of a split's queries by both protocols, of their vectors and the documents'."""
+        """Return the rankings of a split's queries by both protocols, from vectors of queries and documents."""
         judged = self.judged
         qrels, own = judged.qrels[split], judged.own_documents(split)
         queries, documents = paper[split], paper[_DOCUMENTS]
-        # Of equally similar documents the paper's code keeps those of NumPy's argsort.
+        # Among equally similar documents the paper's code keeps those that NumPy's argsort puts first.
         paper_similarities, paper_ranked = rank(
             queries, documents, self.cutoff, as_numpy=True, excluded=own
         )
@@ -434,7 +434,7 @@ class RetrievalEvaluator:
     def vectors(
         self, model: nn.Module, batches: Sequence[PaddedBatch], device: RunDevice
     ) -> Tensor:
-        """Return the unit vectors (N, H) of the texts in batches, in the order of their rows, on the device."""
+        """Return unit vectors (N, H) of the batches' texts, in the order of the rows, on the device."""
         with device.embedding():
             embed = partial(pooled, self.pooling, model)
             outputs = torch.cat([in_halves(embed, batch) for batch in batches])
@@ -468,7 +468,7 @@ def rank(
             all_similarities[row - first, excluded[row]] = -2.0  # less than any cosine
         best = torch.topk(all_similarities, min(depth + 1, number), dim=1)
         nearest = best.indices[:, :depth].cpu().numpy()
-        # Where the last document is as similar as the first that is left out, which of them is in is a choice.
+        # If the last kept document and the first one left out are equally similar, argsort decides which is kept.
         if as_numpy and depth < number:
             is_tied = best.values[:, depth - 1] == best.values[:, depth]
             for row in is_tied.nonzero().flatten().tolist():

@@ -70,7 +70,7 @@ class SupervisedObjective(Examples, TrainedRows):
     """A loss on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
 
     def backward(self, model: nn.Module, groups: Groups, device: RunDevice) -> Tensor:
-        """Add the gradient of the mean of the micro-batches' means, whatever shares a forward pass."""
+        """Add the gradient of the mean of the micro-batches' means, however examples share forward passes."""
         rows = np.searchsorted(self.rows, np.concatenate(groups))
         sizes = [len(group) for group in groups]
         weights = self._weights(rows, sizes)
@@ -106,6 +106,7 @@ class SupervisedObjective(Examples, TrainedRows):
         group = np.repeat(np.arange(len(sizes)), sizes)
         labels_of_groups = np.bincount(group, weights=counts)
         # D8: a mean of means. Three labelled tokens can weigh as much as ninety.
+        # A micro-batch may have no label: no division by 0.
         means = len(sizes) * np.maximum(labels_of_groups, 1)
         return (1.0 / means[group]).astype(np.float32)
 
@@ -183,7 +184,7 @@ def predict(
     """
     model.eval()
     previous: tuple[NDArray[np.int64], Callable[[], NDArray[Any]]] | None = None
-    # One round more than there are batches, for the logits of the last.
+    # One round more than there are batches, in which the last batch's logits are fetched.
     for batch in (*batches, None):
         current = None
         if batch is not None:

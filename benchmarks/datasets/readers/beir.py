@@ -105,7 +105,7 @@ def _judged_pairs(
                 fields = [fields[0], *fields[2:]]
             if len(fields) != 3:
                 hint = ""
-                # What a system retrieved, not what people judged.
+                # A TREC run has what a system retrieved, not what people judged.
                 if len(fields) == 6:
                     hint = "; it looks like a line of a TREC run, give the judgements (qrels)"
                 raise UserError(
@@ -168,7 +168,7 @@ def wanted_texts(
             if wanted is None or identity in wanted:
                 yield f"{path}:{number}", identity, None, text
     else:
-        # The definition's header is that of the pairs.
+        # The definition's header describes the file of pairs, not this one.
         files = replace(files, header=())
         for where, row in progress(rows_of_file(path, files), path.name, unit="line"):
             with row_at(where):
@@ -191,7 +191,7 @@ def _names_texts(path: Path, files: DatasetFiles) -> bool:
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
-    """Yield the wanted rows of a Parquet file, which alone are read."""
+    """Yield the wanted rows of a Parquet file; no other row is read."""
     with typed_file(path) as (schema, _):
         names = schema.names
         keys = [name for name in TEXTS["id"] if name in names]
@@ -253,7 +253,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
 
 
 def _without_nothing(found: Sequence[Row], inputs: ReaderInputs) -> list[Row]:
-    """Return the pairs of two texts that differ; how many are left out is noted."""
+    """Return the pairs whose two texts are not empty and differ; the number of pairs left out is noted."""
     pairs = []
     empty = 0
     equal = 0
@@ -288,7 +288,7 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """
     files = inputs.dataset.files
     named_negatives = files.columns.get("negatives", ())
-    # Of every column that a row had so far: rows of JSON need not have the same.
+    # Whether each column seen so far has negatives: rows of JSON may differ in their columns.
     is_negatives_column: dict[str, bool] = {}
     for where, row in rows_of_file(path, files):
         with row_at(where):
@@ -296,7 +296,7 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             positives = _texts("positive", pick(row, files.columns["positive"]))
             if not positives:
                 raise BadRowError("the row has no positive")
-            # Columns that no row had so far, and that have no negatives.
+            # New columns of this row that have no negatives.
             others = []
             for name in row:
                 if name in is_negatives_column:
@@ -323,8 +323,8 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
 
 
 def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None:
-    """Refuse a row of a pair that is none, and columns, next to the negatives', that are neither read nor ignored."""
-    # A file of pairs and of what is no pair, read without its labels, would train on wrong answers.
+    """Refuse a row that a label calls no pair, and columns that are neither read, nor negatives, nor ignored."""
+    # A file may label pairs and non-pairs; read without the labels, it would train on wrong answers.
     for name in JUDGEMENTS["relevance"]:
         label = str(row.get(name)).lower()
         if label in ("0", "0.0", "-1", "-1.0", "false"):
@@ -334,7 +334,7 @@ def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None
     read = set(files.ignore)
     for field in ("query", "positive"):
         read.add(next(name for name in files.columns[field] if name in row))
-    # A misspelt column of negatives would be dropped without a word.
+    # A misspelt column of negatives would otherwise be dropped silently.
     for name in others:
         if name not in read:
             meant = nearest(name, NEGATIVE_NAMES, at_least=0.8)
@@ -351,14 +351,14 @@ def _texts(name: str, value: Any) -> list[str]:
 
 
 def _are_ids(line: str) -> bool:
-    """Return whether a file that begins so has judgements, or MS MARCO's triples of ids."""
+    """Return whether a file with this first line has judgements, or MS MARCO's triples of ids."""
     fields = _fields(line)
     if len(fields) == 3:
         query, document, _ = (field.lower() for field in fields)
         if query in JUDGEMENTS["query"] and document in JUDGEMENTS["document"]:
             return True
         return all(field.isdigit() for field in fields)
-    # TREC's second column has one of these, whatever the judgement.
+    # The second column of TREC's judgements is 0 or Q0, whatever the judgement.
     return len(fields) == 4 and fields[1] in ("0", "Q0")
 
 
@@ -366,7 +366,7 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     """Yield the pairs of a file of lines: a query, a passage and perhaps a negative, with tabs between."""
     for number, (query, *passages) in cells(path, inputs.dataset.files):
         is_pair = len(passages) in (1, 2)
-        # A number is a label, not a text; the paper's files are read as they are.
+        # A number in the last place is a label, not a text; the paper's files are not checked.
         if is_pair and inputs.dataset.is_own:
             is_pair = not passages[-1].strip().isdecimal()
         if not is_pair:
@@ -383,7 +383,7 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
 
 
 def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
-    """Yield the pairs of relevant judgements, or of triples of ids, with the texts of the other files."""
+    """Yield the pairs that relevant judgements or triples of ids name, with texts from the other files."""
     _, first_line = next(lines(path))
     first = _fields(first_line)
     rows_of_ids = []
@@ -440,7 +440,7 @@ def retrieval(
                 judgement = {"query_id": query, "doc_id": doc, "relevance": score}
                 qrel_rows.append({"split": split, **judgement})
     corpus_rows = []
-    # The judged ones come first, in the order of the judgements.
+    # Judged documents come first, in the order of the judgements.
     for doc in dict.fromkeys([*_judged(splits), *docs]):
         if doc in docs:
             corpus_rows.append({"id": doc, **docs[doc]})
@@ -459,6 +459,7 @@ def _judged(splits: Mapping[str, list[Judgement]]) -> dict[str, None]:
 def _query_texts(
     inputs: ReaderInputs, wanted: Mapping[str, object], *, some: bool = False
 ) -> dict[str, str]:
+    """Return the wanted queries' texts by id; with `some`, missing texts are noted rather than refused."""
     found: dict[str, str] = {}
     for path in inputs.need("queries", "the queries' texts"):
         texts = wanted_texts(path, wanted, inputs.dataset.files)
@@ -479,7 +480,7 @@ def _documents(
     corpus: str = "judged",
     some: bool = False,
 ) -> dict[str, Row]:
-    """Return the documents that are wanted, or all of the `corpus`, by id; without `titles` theirs are left out."""
+    """Return documents by id: the wanted ones, or all if `corpus` says so; without `titles`, titles are left out."""
     documents: dict[str, Row] = {}
     for path in inputs.need("corpus", "the documents' texts"):
         searched = wanted if corpus == "judged" else None
@@ -513,7 +514,7 @@ def _check_complete(
     *,
     some: bool = False,
 ) -> None:
-    """Refuse judged ids that no file has, or count them, if `some` others are there."""
+    """Refuse judged ids that no file has; with `some`, only note their number, unless all are missing."""
     missing = [identity for identity in wanted if identity not in found]
     if missing:
         role = {"query": "queries", "document": "corpus"}[what]
@@ -522,10 +523,10 @@ def _check_complete(
             f"judged {what} ids missing from {files}: {len(missing):,} (first: "
             f"{missing[0]!r})"
         )
-        # All of them: these are the judgements of another set.
+        # If all ids are missing, the judgements belong to another dataset.
         if not some or len(missing) == len(wanted):
             raise UserError(sentence)
-        # Without its text a query cannot be asked; a document is one that nobody finds.
+        # A query without its text cannot be asked; a document without its text is never found.
         effect = "left out" if what == "query" else "they count in the ideal ranking"
         inputs.note(f"{sentence}; {effect}")
 
@@ -548,7 +549,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     inputs.need("test", "the judgements of the test queries")
     how = "as given: judgements of two splits"
     if not splits["validation"]:
-        # D5: the paper halves NQ without a seed, so that every run has other queries.
+        # D5: the paper halves NQ without a seed, so each of its runs has other queries; here a seed is fixed.
         chosen = halve(query for query, _, _ in splits["test"])
         halves: dict[str, list[Judgement]] = {"validation": [], "test": []}
         for item in splits["test"]:
@@ -610,7 +611,7 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
         more = ""
     if NEGATIVES in rows[0]:
         among = f"{among} and negatives"
-    # As `read` has them: texts by id.
+    # From here in the form of `read`: texts by id.
     judged = {split: list(judgements) for split, judgements in splits.items()}
     query_texts = {name: text for text, name in queries.items()}
     docs: dict[str, Row] = {}
@@ -631,8 +632,8 @@ def _documents_of(row: Row) -> list[str]:
 
 
 def _numbered(text: str, documents: dict[str, str], queries: Mapping[str, str]) -> str:
-    """Return the id of a document, a new one where its text has none."""
-    # A document with a query's text has its id, so that it is not the query's answer.
+    """Return the id of a document's text; a new id for a new text."""
+    # A document with a query's text gets the query's id, so that it does not count as the query's answer.
     return documents.setdefault(text, queries.get(text, f"d{len(documents)}"))
 
 
@@ -643,7 +644,7 @@ def read_msmarco(inputs: ReaderInputs) -> DatasetContent:
 
 
 def read_mldr(inputs: ReaderInputs) -> DatasetContent:
-    """Read MLDR: queries that name their positive passages, and a corpus where these come without text."""
+    """Read MLDR: queries with their positive passages, and a corpus for passages that come without text."""
     splits: dict[str, list[Judgement]] = {}
     queries: dict[str, str] = {}
     docs: dict[str, Row] = {}

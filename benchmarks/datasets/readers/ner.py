@@ -62,7 +62,7 @@ def sentences(
     tags: list[str] = []
     start = 0
     document: str | None = None
-    # The one in which the sentence began.
+    # The document in which the sentence began.
     sentence_document: str | None = None
     first = next(
         (line for _, line in lines(path) if line.strip() and not _COMMENT.match(line)),
@@ -85,14 +85,14 @@ def sentences(
         pair = layout(line)
         may_be_comment = not words and line.startswith("#")
         if pair and may_be_comment and layout not in (_uner, _conll_2012):
-            # A first word may be # itself: then the line has a tag, and as many columns as others.
+            # Not a comment if the sentence's first word is #: then the line has a tag and as many columns as others.
             has_tag = pair[1] in labels or _TAGGED.fullmatch(pair[1])
             is_word = len(_cut(line)) == len(_cut(first)) and has_tag
             pair = pair if is_word else None
         if pair is None:
             marked = _DOCUMENT.match(line)
             if marked is not None:
-                # -DOCSTART- names no document: the line's number tells it from others.
+                # -DOCSTART- gives no name: the line's number makes one.
                 document = marked["uner"] or marked["conll"] or f"{path.name}:{number}"
             continue
         if not all(pair):
@@ -112,7 +112,7 @@ def sentences(
 def _columns(
     line: str, word: int = 0, tag: int = -1, count: int = 0
 ) -> tuple[str, str] | None:
-    """Read a word first and a tag last, or where they are, separated by blanks or tabs; of `count` columns, if any."""
+    """Read a word and a tag by the numbers of their columns, the first and the last by default; `count`: of a line."""
     parts = _cut(line)
     if parts[0].startswith("-DOCSTART-"):
         return None
@@ -155,7 +155,7 @@ def _conll_2012(line: str) -> tuple[str, str] | None:
 
 
 def _from_brackets(brackets: Sequence[str]) -> list[str]:
-    """Return tags for `(ORG`, `*` and `*)`."""
+    """Return tags for CoNLL-2012's brackets: `(ORG` begins an entity, `*` continues, `*)` ends it."""
     tags, inside = [], ""
     for bracket in brackets:
         opened = re.match(r"\(([^()*]+)", bracket)
@@ -208,7 +208,7 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
         read_rows = rows_of_file(path, inputs.dataset.files, inputs.note)
-    # The names of numbered tags in the file itself; empty: none.
+    # Names that the file itself gives to numbered tags; empty if it gives none.
     declared: tuple[str, ...] | None = None
     # Whether tags are numbers that the file does not name.
     numbered = False
@@ -240,7 +240,7 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     rows = [row for _, row in found]
     tagged = [row["tags"] for row in rows]
     if not numbered:
-        # The whole file's tags say which scheme it is in: one sentence fits several.
+        # The scheme follows from the tags of the whole file: one sentence may fit several schemes.
         tagged = _in_iob2(tagged, labels, inputs) or tagged
     else:
         inputs.numbered.append(path)
@@ -268,7 +268,7 @@ def _listed(value: Any) -> list[Any]:
 def _in_iob2(
     tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: ReaderInputs
 ) -> list[list[str]]:
-    """Return a file's tags in IOB2 where they are of another scheme and the labels are IOB2's; else none."""
+    """Return a file's tags in IOB2 if they are of another scheme and the labels are IOB2's; else an empty list."""
     used = {tag for tags in tagged for tag in tags}
     try:
         parts = tag_parts(used)

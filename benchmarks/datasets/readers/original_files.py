@@ -75,7 +75,7 @@ def is_missing(value: Any) -> bool:
 
 
 def pick(row: Row, names: Sequence[str]) -> Any:
-    """Return the first value in the columns `names` of a row; `BadRowError` where it has none, or no such column."""
+    """Return the first value of a row in the columns `names`; `BadRowError` if all are empty or no column is there."""
     for name in names:
         if not is_missing(row.get(name)):
             return row[name]
@@ -133,14 +133,14 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                     raise UserError(
                         f"{path}:{number}: the line is too long ({_LONGEST:,} bytes or more)"
                     )
-                # Windows ends a line with both.
+                # Windows ends a line with both characters.
                 text = line.removesuffix(b"\n").removesuffix(b"\r")
                 yield (
                     number,
                     text_of(path, text, number, rows="CSV or JSON Lines", packed=True),
                 )
     except OSError as error:
-        # What unpacks a file raises one without a number where the file is damaged.
+        # Decompression raises an OSError without a number if the file is damaged.
         if error.errno is not None:
             raise
         raise UserError(
@@ -167,7 +167,7 @@ def is_data(path: Path) -> bool:
     """Return whether a file of a folder has rows; those in which `datasets` describes a folder have none."""
     if path.name in ("state.json", "dataset_info.json", "dataset_dict.json"):
         return False
-    # What `datasets` kept of a map or a filter lies beside the rows that it came from.
+    # `datasets` caches results of maps and filters beside the original rows.
     if path.name.startswith("cache-"):
         return False
     return plain_suffix(path) in (*_ROWS, ".csv", ".tsv")
@@ -202,10 +202,10 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
     with typed_file(path) as (schema, _):
         metadata = (schema.metadata or {}).get(b"huggingface")
     feature = None
-    # `datasets` writes there what Parquet itself has no type for.
+    # `datasets` writes its own types, such as class labels, into the file's metadata.
     if metadata:
         feature = orjson.loads(metadata)["info"]["features"].get(column)
-    # A list of labels has the names one level below.
+    # In a list of labels the names are one level below.
     while feature is not None:
         feature = feature[0] if isinstance(feature, list) else feature
         if feature.get("names"):
@@ -259,7 +259,7 @@ def _check_unique(names: Sequence[str]) -> None:
 
 
 def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of JSON lines; a name that is in a line twice, of which the parser drops one, is refused."""
+    """Yield the rows of JSON lines; refuse a name that is twice in an object, of which the parser would drop one."""
     for number, line in lines(path):
         if not line.strip():
             continue
@@ -267,7 +267,7 @@ def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
         row = _parsed(line)
         if not isinstance(row, dict):
             raise UserError(f"{where}: the line is not a JSON object")
-        # A value may be what a name is: only where one stands there twice is the line read once more.
+        # Reading twice is slow: only a line that has a name's text twice, perhaps as a value, is read once more.
         if any(line.count(f'"{name}"') > 1 for name in row):
             with row_at(where):
                 json.loads(line, object_pairs_hook=_check_unique_pairs)
@@ -297,13 +297,13 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
         return
     content = json_of(path)
     if isinstance(content, dict) and isinstance(content.get("data"), list):
-        # As SQuAD has them, next to a version.
+        # SQuAD has its rows under `data`, next to a version.
         content = content["data"]
     if not isinstance(content, dict | list):
         raise UserError(f"{path} contains neither a list nor an object of rows")
     entries = content.items() if isinstance(content, dict) else enumerate(content)
     for key, row in entries:
-        # pandas writes a frame by column, each an object of values by row number.
+        # pandas writes a frame as columns, each an object from row numbers to values.
         is_column = isinstance(row, dict) and row and all(map(str.isdecimal, row))
         if not isinstance(row, dict) or is_column:
             raise UserError(
@@ -336,9 +336,9 @@ def _table_rows(
     header = list(files.header) or next(rows, (1, []))[1]
     with row_at(f"{path}:1"):
         _check_unique(header)
-    # First lines of cut rows.
+    # Numbers of the first lines of rows that were cut at line breaks.
     cut: list[int] = []
-    # Number and columns of each line of a row that may be cut.
+    # Line number and number of columns, for each line of a row that may be cut.
     pieces: list[tuple[int, int]] = []
     for number, fields in rows:
         if files.header and number == 1 and fields == header:
@@ -349,7 +349,7 @@ def _table_rows(
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
             continue
         pieces.append((number, len(fields)))
-        # A line break is inside a column, of which the next line has the rest.
+        # A line break inside a column: the next line has the rest of that column, so the two count as one.
         columns = sum(size - 1 for _, size in pieces) + 1
         if note and columns == len(header) and min(pieces[0][1], len(fields)) > 1:
             cut.append(pieces[0][0])
@@ -400,7 +400,7 @@ def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
 def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of each row's first line, and its fields."""
     with_ends = (f"{line}\n" for _, line in lines(path))
-    # Not strict, it would read on where a quote is never closed.
+    # Without `strict`, csv would read to the end of the file where a quote is never closed.
     reader = csv.reader(with_ends, delimiter=mark, strict=True)
     start = 1
     try:

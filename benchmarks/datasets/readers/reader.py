@@ -32,7 +32,7 @@ def carve(rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """
     trained = math.floor(TRAIN_SHARE * rows)
     order = np.random.default_rng(CARVE_SEED).permutation(rows)
-    # The library takes the test part, here the validation set, from the front.
+    # `datasets` takes the test part of a split, here the validation set, from the front of the order.
     return order[rows - trained :], order[: rows - trained]
 
 
@@ -129,7 +129,7 @@ def with_splits(
             continue
         numbered: list[Row] = []
         for row in chain.from_iterable(map(rows, paths)):
-            # An id of the row's own replaces its number.
+            # A row that has an id keeps it in place of this one.
             numbered.append({"id": f"{role}-{len(numbered)}", **row})
         tables[role] = table(dataset.form, role, numbered)
     inputs.check_numbers()
@@ -138,7 +138,7 @@ def with_splits(
         if dataset.files.as_published:
             splits = "as published"
     else:
-        # The paper's rule: official test files, as GLUE's, have no labels.
+        # The paper tests on the official validation set: official test files, such as GLUE's, have no labels.
         tested = "official validation set"
         test = tables.get("validation")
         if inputs.of("test"):

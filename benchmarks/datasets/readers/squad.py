@@ -62,7 +62,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     for field, names in dataset.files.columns.items():
         rename |= dict.fromkeys(names, field)
     questions: list[Row] = []
-    # Where answers did not begin at their start.
+    # Places of answers that did not begin at the start that the file gives.
     moved: list[str] = []
     says_answers = False
     for number, (where, fields) in enumerate(_questions_in(path, inputs)):
@@ -184,7 +184,7 @@ def _start_number(start: Any) -> int | None:
     try:
         number = float(start)
     except (TypeError, ValueError):
-        # Refused below, as what is not a whole number.
+        # 0.5 is refused below, as not a whole number.
         number = 0.5
     # pandas writes nan for a missing value.
     if math.isnan(number):
@@ -198,13 +198,13 @@ def _start_number(start: Any) -> int | None:
 
 
 def _place(text: Any, context: str, start: int | None) -> int:
-    """Return where the answer begins: at its start, where that counts other units, or at the nearest occurrence."""
+    """Return where the answer begins: at its start, there after a change of units, or at the nearest occurrence."""
     if not isinstance(text, str) or not text:
         raise BadRowError(f"an answer is not text: {text!r:.80}")
     if start is not None:
         if context.startswith(text, start):
             return start
-        # Other programs count UTF-16 units, or bytes of UTF-8.
+        # Other programs count starts in UTF-16 units, or in bytes of UTF-8.
         units = context.encode("utf-16-le", "replace")[: 2 * start]
         octets = context.encode("utf-8", "replace")[:start]
         before_units = units.decode("utf-16-le", "ignore")
@@ -255,13 +255,13 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
         content = json_of(path)
         articles = content.get("data") if isinstance(content, dict) else content
     is_list = isinstance(articles, list) and all(articles)
-    # Else rows, of a file that is not SQuAD's.
+    # A list without paragraphs has plain rows, not SQuAD's articles.
     if is_list and not any("paragraphs" in article for article in articles):
         for where, row in rows_of_file(path, inputs.dataset.files, inputs.note):
             if "qas" not in row:
                 yield where, row
                 continue
-            # ReCoRD's own form.
+            # Rows with `qas` have ReCoRD's original form.
             inputs.note(
                 "queries, with @placeholder, serve as questions; passages, with @highlight, as contexts"
             )

@@ -57,7 +57,7 @@ class Labels:
         kind = "names"
         text = str(value).strip()
         if text not in self.names:
-            # True and False are how Python and pandas write the truth values of JSON.
+            # Python and pandas write True and False where JSON has true and false.
             text = text.lower() if text in ("True", "False") else _whole(text)
         is_number = text.isdecimal() and not self.declared
         self.has_numbers |= is_number
@@ -65,7 +65,7 @@ class Labels:
             value = text = self.declared[text]
         elif is_number and not any(name.isdecimal() for name in self.names):
             kind = "numbers"
-            # "01" is no number of a label; and Python refuses to convert thousands of digits.
+            # "01" is no label's number. Nine digits are enough: Python refuses to convert thousands.
             if text == str(int(text[:9])) and int(text) < len(self.names):
                 text = self.names[int(text)]
         if text not in self.names:
@@ -96,7 +96,7 @@ def read(inputs: ReaderInputs) -> DatasetContent:
         UserError: the numbers of own files do not count from 0, or are 0 and 1 for each label.
     """
     dataset = inputs.dataset
-    # Filled by `text_rows`: only all files together say what numbers mean.
+    # `text_rows` adds the labels of each file: only all files together say what numbers mean.
     labels_of_files: list[Labels] = []
     content = with_splits(inputs, lambda path: text_rows(path, inputs, labels_of_files))
     if dataset.is_own:
@@ -135,7 +135,7 @@ def _doubt(
     are_all_used = len(seen) == len(names)
     if are_all_used or not all(names[number].isdecimal() for number in seen):
         return ""
-    # Names that are numbers, not all of them used: each may be meant as the number of another name.
+    # Some names are numbers, and not all are used: a number may be a name, or count the names.
     written = {int(names[number]): number for number in seen}
     for base in (0, 1):
         meant = {value: value - base for value in written}
@@ -156,7 +156,7 @@ def text_rows(
     dataset = inputs.dataset
     columns = dataset.files.columns
     name, value_of = _TARGETS[dataset.form]
-    # A value may be of one text, though its columns always name a second.
+    # SC-value always has columns for a second text, but the value may describe a single text.
     may_lack_second = "second" not in columns or dataset.form == "SC-value"
     declared = inputs.declared_names(path, columns[name][0])
     labels = Labels(
@@ -196,7 +196,7 @@ def _whole(text: str) -> str:
 
 
 def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
-    """Return what a row says in place of a label; None if its definition leaves such rows out."""
+    """Return a row's value in the label's column; None if the definition leaves out rows with that value."""
     try:
         value = pick(row, names)
     except MissingValueError:
@@ -242,12 +242,12 @@ def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
 
 
 def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
-    """Return a value as a number in the dataset's range; `labels` is there for the other targets' sake."""
+    """Return a value as a number in the dataset's range; `labels` is unused, all targets have one signature."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise BadRowError(f"{value!r} is not a number") from None
-    # Its definition has been refused without one.
+    # A definition without a range has been refused before.
     assert dataset.value_range is not None
     low, high = dataset.value_range
     if not low <= number <= high:
