@@ -187,7 +187,7 @@ class Adaptation:
         """One stage, or two where the masking ratio falls in the decay."""
         first = parse_objective(self.objective)
         last = first
-        # A ratio that falls from the first step on is already what was asked for.
+        # Only a constant ratio is lowered in the decay: a ratio that changes was asked for as it is.
         is_constant = first.last_ratio is None
         if is_constant and (first.ratio or 0) > _LAST_RATIO:
             last = first._replace(ratio=_LAST_RATIO)
@@ -255,7 +255,7 @@ class Adaptation:
         choose("beta2", 0.98, usual)
         choose("eps", 1e-8, usual)
         choose("weight_decay", 0.01, f"{usual}; the start was decayed before")
-        # A step of few sequences has a validation of sixteen all the same.
+        # A validation has as many sequences as a step, but at least 16 and at most 512.
         choose(
             "eval_sequences",
             min(512, max(16, batch)),
@@ -287,7 +287,7 @@ class Adaptation:
         made = values_of(self.config)
         advice = {}
         for setting, value, reason in self._choices:
-            # The reason for a value that `--set` replaced would be untrue.
+            # `--set` may have replaced the value, for which the reason would be untrue.
             if setting != _DECAY_STEPS and made[setting] != value:
                 continue
             text = f"{value:g}" if isinstance(value, float) else str(value)

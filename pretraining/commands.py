@@ -99,7 +99,7 @@ def models(
 def warn_of_a_slip(study: Study, model: Model) -> None:
     """Warn of a model that the study does not list: only its name makes it."""
     if study.models and arm_of(model.name)[0] not in study.models:
-        # Any name of the scheme is a model's; only a near miss is worth a warning.
+        # Any name of the scheme can be trained; a listed name that is close is suggested.
         slip = nearest(model.name, study.models, at_least=0.9)
         log.warning(
             "%s is not listed in the study %r; going by its name%s",
@@ -260,7 +260,8 @@ def train(
     _check_shards(data, "")
     if targets.model.start:
         targets = replace(targets, start=_open_start(targets.model.start, data, out))
-    # torch takes seconds to import: what is misspelt is reported at once. A fifth of them would be collections.
+    # Imported only now, since torch takes seconds and a misspelt word is reported before. Without garbage collection,
+    # which would take a fifth of that time.
     gc.disable()
     try:
         from pretraining.training import train as training
@@ -277,7 +278,7 @@ def train(
 
 
 def _check_shards(data: str, options: str) -> None:
-    """Refuse a folder without shards at once; the command that writes them takes these options."""
+    """Refuse a folder without shards at once; `options`: of the command that would write them, for the sentence."""
     if "://" in data or Path(data, MANIFEST).is_file():
         return
     others = others_in(Path(data))
@@ -396,11 +397,11 @@ def adapt(
         start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_
     )
     if not repeat_text:
-        # `_address` keeps the copy of the small files alive.
+        # `_address` is not used, but holds the temporary copy of the small files.
         folder, _address = find_shards(data)
         manifest = load_manifest(folder)
         adaptation.check_passes(manifest["splits"]["train"]["tokens"], data)
-    # As in `train`.
+    # As in `train`: without garbage collection torch is imported faster.
     gc.disable()
     try:
         import torch

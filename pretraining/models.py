@@ -211,7 +211,7 @@ class Stage:
             return self.ratio
         first, end = self.ratio_steps
         change = self.last_ratio - self.ratio
-        # Between the first update and the last there is one interval fewer than updates.
+        # N updates have N - 1 intervals between the first and the last.
         intervals = max(1, end - 1 - first)
         return self.ratio + change * (step - first) / intervals
 
@@ -219,14 +219,14 @@ class Stage:
     def predicted_share(self) -> float:
         """Share of the positions that pass the head, 0 to 1: the masking ratio, on average; 1 for CLM."""
         total = 0.0
-        # A ratio changes linearly, so that its mean is that of both ends.
+        # A ratio changes linearly, so its mean is the mean of both ends.
         for step in (self.first_step, self.end - 1):
             ratio = self.ratio_at(step)
             total += 100.0 if ratio is None else ratio
         return total / 2 / 100
 
     def extras(self) -> dict[str, object]:
-        """Return what no stage of the paper has: fields that are not at their defaults."""
+        """Return the fields that are not at their defaults, which no stage of the paper has."""
         extras: dict[str, object] = {}
         for name in ("last_ratio", "ratio_steps", "data"):
             value = getattr(self, name)
@@ -279,7 +279,7 @@ def make_stages(
             begin, parent = stages[-1].end, stages[-1].name
         if end <= begin:  # a switch where the decay begins leaves no stable steps
             return
-        # It is the name of a folder, of which most file systems allow 255 bytes.
+        # A stage's name is also a folder's, and most file systems allow 255 bytes.
         if len(name) > 2 * _LONGEST:
             digest = hashlib.sha256(name.encode()).hexdigest()
             name = f"{name[:_LONGEST]}-{digest[:12]}"
@@ -309,7 +309,7 @@ def make_stages(
             prefix = f"{prefix}.on.{short_name(spec.data)}"
         trunk = prefix
         if spec.objective.last_ratio:
-            # The ratio changes from the first step on, towards the end: another end is other work.
+            # The name has the end, since the ratio changes from the first step towards it: another end is other work.
             trunk = f"{prefix}.by.{last_step}"
         stable_end = spec.cut or spec.end - spec.decay_steps
         add(trunk, spec, ratio_span, stable_end, "stable")
@@ -317,7 +317,7 @@ def make_stages(
         decay = ""
         if spec.decay_steps and not is_usual_decay:
             decay = f".{spec.curve}{spec.decay_steps}"
-        # A checkpoint that is cut out of the stable steps has no decay.
+        # A checkpoint that is taken from the stable steps (`cut`) has no decay.
         if spec.cut is None:
             name = f"{prefix}-{last_step}{decay}"
             add(name, spec, ratio_span, spec.end, "decay")
@@ -503,7 +503,7 @@ class Design:
         begin = 0
         for stage in parts.stages:
             end = parse_steps(stage.steps)
-            # Every budget ends in a decay; a stage that another one continues only where its name says so.
+            # The last stage always ends in a decay; an earlier stage only if the name says so.
             decay = self.decay_steps if stage.decay or stage is last else 0
             if cut is not None:
                 self._check(name, "last step", cut, 1, end - decay)
@@ -531,7 +531,7 @@ class Design:
             return None
         words = re.findall(rf"-({objective})-(dec)?({_STEPS})", match["stages"])
         cut = int(match["cut"]) if match["cut"] else None
-        # The step of a trunk says which one only where there is one stage.
+        # A step within a trunk (`cut`) is unambiguous only if there is one stage.
         if cut is not None and len(words) > 1:
             return None
         stages = tuple(_NamedStage(*word) for word in words)

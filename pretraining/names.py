@@ -14,5 +14,5 @@ if TYPE_CHECKING:
     ModelNames = tuple[str, ...]
 else:
     ModelName = offered(MODELS)
-    # What the items are annotated with is not the option's.
+    # Repeated for the option: a parameter that annotates the items does not count for the tuple.
     ModelNames = Annotated[tuple[ModelName, ...], MANY, Parameter(show_choices=False)]

@@ -50,13 +50,13 @@ FIGURE_MODELS: dict[int, tuple[str, ...]] = {
     8: (*_STARTS, "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"),
     9: (*_STARTS, *_CONTINUED),
     10: _TRUNK_STEPS,
-    # The 51st model, which no table holds and the release lacks.
+    # The two-stage model at 1B is the 51st model, which no table holds and the release lacks.
     11: ("1b-mlm40-42k", "1b-clm-10k-mlm40-42k", "1b-clm-42k"),
     12: _CONTINUED,
 }
 """The models that each figure of the paper shows."""
 
-# Each start above the models that continue it.
+# In the table each start stands above the models that continue it.
 _CPT_ROWS = (_STARTS[0], *_CPT_BY_START[0], _STARTS[1], *_CPT_BY_START[1])
 
 TABLES: dict[int, tuple[str, ...]] = {

@@ -74,7 +74,7 @@ class Shape(FileSettings):
     @property
     def body_parameters(self) -> int:
         """Parameters of the blocks and of the final norm."""
-        # Queries and the output have all heads, keys and values the fewer ones of grouped-query attention.
+        # Queries and the output have all heads; keys and values have the fewer heads of grouped-query attention.
         heads = 2 * self.heads + 2 * self.kv_heads
         attention = self.hidden * self.head_dim * heads
         feed_forward = 3 * self.hidden * self.mlp
@@ -114,7 +114,7 @@ SHAPES: dict[str, Shape] = {
 class TrainingSettings:
     """How every model of the paper was pretrained (Table 1)."""
 
-    # The text's. The public code has 1e-4, and a warm-up of 1 % of the steps.
+    # The paper's text says 5e-4. The public code has 1e-4, and a warm-up of 1 % of the steps.
     peak_lr: float = 5e-4
     """Learning rate of the stable phase."""
     betas: tuple[float, float] = (0.9, 0.95)
@@ -127,7 +127,7 @@ class TrainingSettings:
     """Largest global gradient norm."""
     warmup_steps: int = 2_000
     """Steps of linear warm-up."""
-    # The text's. Table 1's 5 % of 42,000 steps would be 2,100.
+    # The paper's text says 2,000 steps. Table 1's 5 % of 42,000 steps would be 2,100.
     decay_steps: int = 2_000
     """Steps of linear decay to zero, always the last of a budget."""
     device_batch: int = 12
@@ -173,7 +173,7 @@ def effective_length(
     """
     count = longest - shortest + 1
     mean = (shortest + longest) / 2
-    # The variance of a uniform whole number; E[L^2] / E[L] is the mean plus the variance over the mean.
+    # Lengths are uniform whole numbers, of this variance; E[L^2] / E[L] is the mean plus the variance over the mean.
     variance = (count**2 - 1) / 12
     return mean + variance / mean
 

@@ -107,8 +107,8 @@ class Start:
 
     @property
     def name(self) -> str:
-        """Its last name."""
-        # The hub's cache has models--OWNER--NAME/snapshots/REVISION.
+        """The last part of the start's path or id."""
+        # A folder in the hub's cache is models--OWNER--NAME/snapshots/REVISION.
         cache = self.folder.parent.parent.name
         if self.folder.parent.name == "snapshots" and cache.startswith("models--"):
             return cache.rpartition("--")[2]
@@ -155,7 +155,8 @@ class Start:
     @cached_property
     def identity(self) -> dict[str, str]:
         """What makes two starts the same: the hashes of weights with configuration, and of the tokenizer."""
-        _ = self._states  # before they are hashed
+        # Remember the files' states before they are hashed, for `check_unchanged`.
+        _ = self._states
         return {
             "weights": weights_hash(self.folder),
             "tokenizer": tokenizer_hash(self.folder),
@@ -163,6 +164,7 @@ class Start:
 
     @cached_property
     def _states(self) -> dict[Path, tuple[int, ...]]:
+        """States of the weights' files when `identity` was first asked for, before they were hashed."""
         return weights_states(self.folder)
 
     def check_unchanged(self) -> None:
@@ -215,7 +217,7 @@ class Start:
     def padding(self) -> int | None:
         """Id of its padding that its embedding has a row for: of its configuration, else of its tokenizer."""
         of_tokenizer = self.id_of(self.tokenizer.special.get("pad_token"))
-        # The first Llamas pad with -1, others with an id behind their embedding.
+        # Not every id is usable: the first Llamas have -1, other models an id beyond their embedding.
         for number in (self.config.get("pad_token_id"), of_tokenizer):
             if isinstance(number, int) and 0 <= number < self.shape.vocab:
                 return number
@@ -243,7 +245,7 @@ class Start:
             return int(value)
 
         kept: dict[str, float] = {}
-        # Other families may give these another meaning, and no plan counts with them.
+        # Other families may give these fields another meaning, and plans do not need them.
         if self.is_own:
             rope = config.get("rope_parameters")
             if not isinstance(rope, dict):
@@ -322,7 +324,7 @@ def first_position(table: Any) -> int:
 
 
 def other_architecture(config: Mapping[str, Any]) -> str:
-    """Return a sentence on what our own class does not compute of a `config.json`; empty where it computes all."""
+    """Return a sentence on a field of a `config.json` that our class does not compute; empty if it computes all."""
     for name in _ROPE:
         rope = config.get(name)
         if (
@@ -396,7 +398,7 @@ def start_of(
             "save_pretrained"
         )
     embedding = kept_embedding(folder)
-    # A plan follows from config.json alone, and may be made before weights are fetched.
+    # A plan needs only config.json, and may be made before weights are fetched.
     tensors = {} if is_planned else tensor_heads(folder)
     _refuse_quantised(folder, tensors)
     refuse_unfinished(folder, tensors)
@@ -435,7 +437,7 @@ def _reads_lower_case(tokenizer: TokenizerFiles) -> bool:
 
 def _refuse_quantised(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
     """Refuse weights that are no floating-point numbers."""
-    # A configuration need not say it, and int8 weights would be trained as they are.
+    # A configuration need not say that weights are quantised, and int8 weights would be trained as they are.
     for name, head in tensors.items():
         if "weight" in name and head.type not in _FLOATS:
             raise UserError(

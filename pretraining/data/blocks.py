@@ -30,7 +30,7 @@ def read_block(file: BinaryIO) -> bytes | None:
     size = os.fstat(file.fileno()).st_size  # of a damaged length
     packed = file.read(min(size, int.from_bytes(length, "little")))
     try:
-        # Nothing, at an early end, is refused as well.
+        # An empty text, at a file's early end, is refused here as well.
         return zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
     except (zstandard.ZstdError, MemoryError) as error:
         raise ValueError(str(error) or "a size that cannot be") from None

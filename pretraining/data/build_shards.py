@@ -117,11 +117,11 @@ def build(
     is_complete = publish(out)
     if not is_complete:
         refuse_others(out)
-    # Shards that are complete already, and what is missing of them.
+    # Shards that are complete already, and which of their files are missing or damaged.
     old_manifest = load_manifest(out, "choose another --out") if is_complete else None
     missing = [] if old_manifest is None else lost(out, old_manifest)
 
-    # What is asked for.
+    # The text and the tokenizer that are asked for.
     try:
         source = open_documents(
             specs, settings.text_field, settings.document_separator, kind
@@ -149,7 +149,7 @@ def build(
         "version": SHARDS,
     }
 
-    # Of complete shards nothing is written but what is missing.
+    # If shards were complete, only missing files are written again.
     if old_manifest is not None:
         old_request = old_manifest["request"] | {"tokenizer": old_manifest["tokenizer"]}
         check_request(out, old_request, request | {"tokenizer": ids})
@@ -166,7 +166,7 @@ def build(
             "%s: missing or damaged, so written again: %s", out, first_of(missing)
         )
 
-    # Tokens of single files, all that a part writes.
+    # A part of several writes only the tokens of its files, not shards.
     tokens_depend_on = {
         "tokenizer": ids,
         "text_field": source.text_field,
@@ -216,7 +216,7 @@ def build(
             )
         publish(out)
     manifest = load_manifest(out)
-    # Another process may have written others meanwhile.
+    # Another process may have written other shards meanwhile.
     check_request(out, manifest["request"], request)
     _report(source, out, writer, encoder, manifest)
     return True
@@ -225,7 +225,7 @@ def build(
 def _check_splits(
     source: TextSource, out: Path, settings: ShardSettings, writer: ShardWriter
 ) -> None:
-    """Refuse a split without a document, and remove all that was written: it must not stop the next request."""
+    """Refuse a split without a document, and remove all written files, which would stop the next request."""
     held_out = writer.splits["validation"].documents
     trained = writer.splits["train"].documents
     if held_out and trained:
@@ -251,7 +251,7 @@ def _check_states(
     Raises:
         UserError: one has other content.
     """
-    # The hashes end with the files that were begun.
+    # Only files whose reading was begun have a hash.
     for number, sha256 in enumerate(hashes[: len(source.states)]):
         file = source.files[number]
         recorded = states[number] if number < len(states) else None
@@ -277,12 +277,12 @@ def _joined(
     writer: ShardWriter,
     encode: Callable[[Iterator[Document]], EncodedGroups],
 ) -> EncodedGroups:
-    """Yield the documents from the writer's position on, tokenised here where no part did."""
+    """Yield the documents from the writer's position on; files that no part has tokenised are tokenised here."""
     first, row = writer.position.file, writer.position.row
     by_parts = 0
     for number in range(first, len(source.files)):
         source.hash_up_to(number + 1, writer.hashes)
-        # A hub's file is what its commit says, so it is not hashed.
+        # A commit fixes the content of a hub's file, so the file is not hashed.
         sha256 = None if source.revision else writer.hashes[number]
         path = parts.path(number, sha256)
         if path.is_file():
@@ -326,7 +326,7 @@ def _write_splits(
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
                 writer.add(document, tokens, split_name, unknown_id=unknown_id)
-            # A list: `any` of the calls themselves would stop at the first split that writes.
+            # A list, since `any` of a generator would stop at the first split that has written.
             has_written = [split.write(shard_tokens) for split in splits.values()]
             if any(has_written):
                 source.hash_up_to(position.file + 1, writer.hashes)
@@ -367,7 +367,7 @@ def _finish(
     encoder: TextTokenizer,
     request: dict[str, Any],
 ) -> None:
-    """Write tokenizer, indexes and provenance next to the shards, and the manifest, by which they are complete."""
+    """Write tokenizer, indexes and provenance next to the shards, and the manifest, which makes them complete."""
     source.hash_up_to(len(source.files), writer.hashes)
     mark_cache(writer.folder)
     encoder.save(writer.folder / "tokenizer")
@@ -392,14 +392,14 @@ def _finish(
         "duplicates_dropped": writer.position.duplicates,
         "empty_dropped": writer.position.empty,
     }
-    # The manifest comes last into the folder of the shards, whatever the order here.
+    # The order here does not matter: files move into the shards' folder later, the manifest last.
     write_text(writer.folder / MANIFEST, shard_manifest_text(manifest))
     _write_provenance(writer.folder, source, encoder)
 
 
 def _write_provenance(folder: Path, source: TextSource, encoder: TextTokenizer) -> None:
     """Write who made shards, when their texts had changed last, and the hashes of manifest and indexes."""
-    # Times of change are not part of what the shards are: the same text elsewhere gives the same manifest.
+    # Times of change stand here, not in the manifest: the same text elsewhere gives the same manifest.
     record = provenance("full", _PACKAGES)
     record |= {"engine": encoder.engine, "texts": list(source.states)}
     names = [MANIFEST, *(f"{split}/{INDEX}" for split in SHARD_SPLITS)]
@@ -420,7 +420,7 @@ def _report(
     documents = train["documents"] + validation["documents"]
     tokens = train["tokens"] + validation["tokens"]
 
-    # What was read.
+    # What was read of the source.
     read = position.duplicates + position.empty
     read += sum(split.documents for split in writer.splits.values())
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
@@ -434,7 +434,7 @@ def _report(
     # What the shards hold.
     mean_tokens = tokens / documents
     held_out_percent = 100 * validation["tokens"] / tokens
-    # Without what is put around each document: its begin, where it has one, and its end.
+    # Tokens of text only: each document also has an end and, for some tokenizers, tokens at its begin.
     text_tokens = max(1, tokens - documents * (1 + len(encoder.first)))
     letters_per_token = position.characters / text_tokens
     unknown_percent = 100 * position.unknown / tokens
@@ -453,7 +453,7 @@ def _report(
         unknown_percent,
     )
 
-    # What does not seem to fit.
+    # Warnings about text that does not seem to fit the tokenizer or the settings.
     if position.unknown > _UNKNOWN * tokens:
         logger.warning(
             "%.3g %% of the tokens stand for text that the tokenizer does not know; choose one that knows "

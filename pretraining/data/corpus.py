@@ -94,10 +94,10 @@ class TextSource:
     """Of each local file the SHA-256 of its absolute path and the time of its last change, ns."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what makes two sources the same without reading them: names, sizes, revision, field."""
+        """Return what two equal sources have in common, without reading them: names, sizes, revision, field."""
         listing = []
         for file, size in zip(self.files, self.sizes, strict=True):
-            # The same local text in another folder is the same text.
+            # A local file counts by its name only: the same text in another folder is the same text.
             name = file if self.revision else Path(file).name
             listing.append({"name": name, "bytes": size})
         identity: dict[str, Any] = {
@@ -178,7 +178,7 @@ def _open(file: str) -> IO[bytes]:
         return Path(file).open("rb")
     from huggingface_hub import HfFileSystem
 
-    # The hub's own file reads its lines without an end, and 5 MB for each.
+    # Buffered: the hub's own file object reads lines of any length, and 5 MB for each.
     return io.BufferedReader(HfFileSystem().open(file, "rb"), 1 << 20)
 
 
@@ -217,7 +217,7 @@ def _is_hidden(path: Path, spec: str) -> bool:
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
-    """Return the source of local files: those that are named themselves, and those of a kind that is read."""
+    """Return the source of local files: named files of any kind, and files in folders if their kind can be read."""
     named = {Path(spec) for spec in specs}
     files: list[str] = []
     left_out: list[str] = []
@@ -262,17 +262,17 @@ def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
 
 
 def _local_files(spec: str, kind: str | None) -> list[Path]:
-    """Return the files that a file, a folder or a pattern is; one at least is of a known kind."""
-    # A pattern may be absolute; of what exists the name is not a pattern.
+    """Return the files that a name, a folder or a pattern stands for; at least one is of a known kind."""
+    # glob.glob, since a pattern may be absolute; the name of an existing file or folder is not a pattern.
     matches = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
     if not matches and not glob.has_magic(spec):
         raise TextGoneError(
             f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name"
         )
-    # By its real path: a pattern may find a folder and its files, and a link what it leads to.
+    # Each real path once: a pattern may find both a folder and its files, or both a link and its target.
     by_real_path: dict[Path, Path] = {}
     candidates = [file for match in matches for file in _within(Path(match))]
-    # Of two names the one that says its kind: a cache links names to files that are called by their hash.
+    # Names of a known kind come first: in a cache, names are links to files that are called by their hash.
     for file in sorted(
         candidates, key=lambda file: (not _is_known(file.name, None), file)
     ):
@@ -296,7 +296,7 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
         )
     is_named = kind is not None and Path(spec).is_file()
     if not is_named and not any(_is_known(file.name, kind) for file in files):
-        # What is packed is refused for what it holds, and where that cannot be read for what it is.
+        # A packed file is refused for its content or, if that cannot be read, as a packed file (below).
         with contextlib.suppress(OSError), first.open("rb") as raw:
             refuse_binary(first, unpacked(first, raw).read(512), rows=_ROWS)
         with first.open("rb") as raw:
@@ -329,7 +329,7 @@ def _hub_source(specs: Sequence[str], kind: str | None) -> TextSource:
         sizes = tuple(int(disk.info(file)["size"]) for file in files)
     except Exception as error:
         reason = first_line(error)
-        # requests has a ConnectionError of its own, whose text is a page of nested objects.
+        # The text of requests' own ConnectionError would be a page of nested objects.
         if type(error).__name__ == "ConnectionError":
             reason = "no connection"
         raise UserError(
@@ -363,7 +363,7 @@ def _row(line: bytes) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        # Stricter than the standard library, which also takes NaN and halves of surrogate pairs.
+        # orjson is stricter than the standard library, which also takes NaN and halves of surrogate pairs.
         return json.loads(line)
 
 
@@ -394,7 +394,7 @@ def _json_texts(
     for number, line in enumerate(lines, 1):
         if number <= start:
             continue
-        # A line without anything is a document without a text, so that rows are lines.
+        # An empty line counts as a document without text, so that a row's number is its line's.
         text = ""
         if line.strip():
             text = _from_json(name, number, line, source.text_field)
@@ -411,7 +411,7 @@ def _from_json(name: str, number: int, line: bytes, field: str) -> str:
         row = _decoded(name, number, line)
     if isinstance(row, dict) and field in row:
         text = _text(row[field], where, field)
-        # Halves of surrogate pairs have no UTF-8.
+        # Halves of surrogate pairs have no UTF-8: they become replacement characters.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(row, dict):
         raise UserError(
@@ -439,7 +439,7 @@ def _text(value: object, where: str, field: str) -> str:
             f"{where} has a {type(value).__name__} in {field!r}, not text; change --text-field{or_cast}"
         )
     text = _without_nul(value or "", where)
-    # Encoded only where it may be too large: a letter has at most four bytes.
+    # A letter has at most four bytes: only a text that may be too large is encoded to count them.
     if len(text) > MOST_TEXT // 4:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > MOST_TEXT:
@@ -450,7 +450,7 @@ def _text(value: object, where: str, field: str) -> str:
 def _plain_texts(
     source: TextSource, name: str, raw: IO[bytes], start: int
 ) -> Iterator[str]:
-    # A name, so that it lives to the end: a reader that nobody keeps also closes the file.
+    # `packed` keeps the reader alive to the end: an unreferenced reader would close the file.
     packed = unpacked(name, raw)
     texts = _between(name, _lines(name, packed), source.separator)
     not_blank = (text for text in texts if text.strip())

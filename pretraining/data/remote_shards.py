@@ -74,17 +74,17 @@ class RemoteShards:
         """Return what brings a shard of a split."""
         return lambda name, path, check: self._get(f"{split}/{name}", path, check)
 
-    # Kept: for each file anew, boto's client would cost more CPU than the download.
+    # Cached: a new client of boto for each file would cost more CPU than the download.
     @cached_property
     def _downloader(self) -> Any:
         """The downloader, with the connection that it opened for the first file."""
-        # It imports torchvision and transformers, which takes seconds.
+        # Imported here: it imports torchvision and transformers, which takes seconds.
         from streaming.base.storage import CloudDownloader
 
         return CloudDownloader.get(self.url)
 
     def _download(self, url: str, path: Path) -> None:
-        # In a folder of its own, for some leave more there than the file.
+        # In a temporary folder, since some downloaders leave more files than the wanted one.
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             self._downloader.download(url, str(Path(folder, path.name)), _TIMEOUT)
             Path(folder, path.name).replace(path)
@@ -104,7 +104,7 @@ class RemoteShards:
                     "%s: %s; retrying (%d of %d)", url, problem, attempt + 1, ATTEMPTS
                 )
                 pause = FIRST_PAUSE * 2 ** (attempt - 1)
-                # Spread, so that the ranks of a job do not all ask at once.
+                # A random pause, so that the ranks of a job do not all ask at once.
                 time.sleep(pause * random.uniform(0.5, 1.0))
             path.unlink(missing_ok=True)
             try:
@@ -113,7 +113,7 @@ class RemoteShards:
                 return
             except UserError as error:
                 problem = str(error).replace(str(path), "").lstrip(": ")
-            except Exception as error:  # each library has its own
+            except Exception as error:  # each library raises its own
                 # The next attempt opens another connection.
                 vars(self).pop("_downloader", None)
                 if isinstance(error, OSError) and error.errno in DISK_FULL:
@@ -152,7 +152,7 @@ def _check_index(folder: Path, split: str, manifest: dict[str, Any]) -> None:
 
 
 def _is_final(error: Exception) -> bool:
-    """Return whether asking again would bring the same: there is no such file, or it is refused."""
+    """Return whether asking again would fail again: there is no such file, or access is refused."""
     if isinstance(error, FileNotFoundError):
         return True
     response = getattr(error, "response", None)

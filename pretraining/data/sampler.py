@@ -34,7 +34,7 @@ def counter_hash(counters: npt.ArrayLike, *key: int) -> npt.NDArray[np.uint64]:
     """
     state = np.zeros(1, np.uint64)
     for part in key:
-        # An array: NumPy warns where the product of two single numbers overflows.
+        # In an array, overflow is silent; NumPy would warn for single numbers.
         word = np.array([part % 2**64], np.uint64)
         state = _mix(state ^ word)
     numbers = np.asarray(counters).astype(np.uint64)
@@ -67,7 +67,7 @@ class Cut:
         numbers = np.asarray(samples, np.int64)
         if self.mode == "fixed":
             return numbers * self.longest, (numbers + 1) * self.longest
-        # A block is two sequences, and its number the counter: no sample needs those before it.
+        # A block is two sequences. Its random length follows from its number, so no sample needs those before it.
         blocks, second = numbers // 2, numbers % 2 == 1
         width = self.shortest + self.longest
         choices = np.uint64(self.longest - self.shortest + 1)
@@ -188,7 +188,7 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]
     """
     sizes = np.asarray(lengths, np.int64)
     ranks = []
-    # Shared by sequences, the fullest of 192 ranks would have 1.45 times the mean's tokens.
+    # Balanced by tokens: with equal numbers of sequences, the fullest of 192 ranks would have 1.45 times the mean.
     for places in _balanced(sizes, world):
         passes = _balanced_passes(sizes[places], most)
         ranks.append([places[part] for part in passes])
@@ -197,7 +197,7 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]
 
 def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
     """Share places so that sums of lengths are nearly equal: the longest first, each to the part with least."""
-    # Parts by their tokens, the emptiest first; of equal ones the first, so that every machine shares alike.
+    # A heap of parts, the one with the fewest tokens first, and of equal parts the lower number: alike everywhere.
     heap = [(0, number) for number in range(parts)]
     shares: list[list[int]] = [[] for _ in range(parts)]
     longest_first = np.argsort(-lengths, kind="stable")
@@ -216,7 +216,7 @@ def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
         passes = _balanced(lengths, count)
         if all(lengths[part].sum() <= most for part in passes):
             return passes
-    # Where even these do not fit, each sequence is a pass.
+    # If no such division fits, each sequence is a pass.
     return [np.array([place]) for place in range(len(lengths))]
 
 

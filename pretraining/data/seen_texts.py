@@ -36,14 +36,14 @@ class SeenTexts:
         self._merge(np.sort(np.frombuffer(content, _DIGEST)))
 
     def _merge(self, fresh: npt.NDArray[np.bytes_]) -> None:
-        """Append a sorted array, and merge arrays as long as one is longer than an eighth of that before it."""
+        """Append a sorted array, and merge arrays while one is longer than an eighth of the array before it."""
         levels = self._levels
         if len(fresh):
             levels.append(fresh)
         while len(levels) > 1 and _RATIO * len(levels[-1]) > len(levels[-2]):
             shorter, longer = levels.pop(), levels[-1]
             size = len(longer)
-            # In place: the memory grows without a copy, and Timsort, which finds the two runs, copies the shorter one.
+            # In place, so that memory grows without a copy; Timsort finds the two runs and copies only the shorter.
             longer.resize(size + len(shorter), refcheck=False)
             longer[size:] = shorter
             longer.sort(kind="stable")

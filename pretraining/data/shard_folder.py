@@ -79,14 +79,14 @@ def publish(out: Path) -> bool:
         return is_complete
     if not is_complete:
         refuse_others(out, [name for name in _PARTS if (state / name).exists()])
-    # Others may have been finished there meanwhile, as by a process that took the lease.
+    # A process that took over the lease may have finished other shards there meanwhile.
     if not is_complete or _same(out / MANIFEST, state / MANIFEST):
-        # The manifest is the last of them: whoever finds it finds the rest.
+        # The manifest moves last: whoever finds it finds the other files.
         for name in _PARTS:
-            # Another process has just moved it.
+            # Another process may have just moved the same file.
             with contextlib.suppress(FileNotFoundError):
                 _move(state / name, out / name)
-            # A crash may lose names that are not on the disk: the manifest's must be the last one there.
+            # A crash may lose names that are not yet on the disk: the manifest's name must reach it last.
             sync_folder(out)
     remove_unfinished(out)
     return True
@@ -105,7 +105,7 @@ def writing(out: Path) -> Iterator[None]:
     mark_cache(state)
 
     def end_process() -> None:
-        # Whoever took the lease goes on from here: nothing more may be written.
+        # The process that took the lease continues from here: this one must not write any more.
         os.kill(os.getpid(), signal.SIGTERM)
 
     try:

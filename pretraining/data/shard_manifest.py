@@ -158,7 +158,7 @@ class Shard:
         def entry(name: str, size: int, sha256: str) -> dict[str, Any]:
             return {"basename": name, "bytes": size, "hashes": {"sha256": sha256}}
 
-        # Made only of numbers and hashes: streaming's reader takes any encoding from an index, pickle included.
+        # Made only of checked numbers and hashes: streaming's reader accepts any encoding of an index, even pickle.
         return {
             "column_encodings": list(MDS_COLUMNS.values()),
             "column_names": list(MDS_COLUMNS),
@@ -199,7 +199,7 @@ def read_index(folder: Path) -> list[Shard]:
                 packed_sha256=packed["hashes"]["sha256"],
             )
             shards.append(shard)
-            # A record is found by division, so that only the last shard may have fewer.
+            # A record's shard is found by division, so only the last shard may have fewer records.
             full, is_last = shards[0].samples, number + 1 == len(entries)
             if shard.samples > full or (shard.samples < full and not is_last):
                 raise ValueError(
@@ -380,7 +380,7 @@ def read_provenance(data: Path) -> dict[str, Any] | None:
 
 
 def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return the files of finished shards that are missing or damaged, by path; of shards the sizes are compared."""
+    """Return the paths of missing or damaged files of finished shards; shards themselves are compared by size only."""
     names = []
     for name, file in files_of(data, manifest).items():
         try:
@@ -411,11 +411,11 @@ def verify_shards(data: Path) -> list[str]:
             problems[name] = f"{file.path}: {error}; remove it and {_AGAIN}"
     if read_provenance(data) is None:
         problems[PROVENANCE] = f"{data / PROVENANCE} is missing or damaged; {_AGAIN}"
-    # Where no record lists the indexes.
+    # Without a provenance record, the indexes are compared with the manifest.
     problems = _bad_indexes(data, manifest) | problems
     if not any(name.startswith("tokenizer/") for name in problems):
         try:
-            check_tokenizer(data, manifest)  # a file too many
+            check_tokenizer(data, manifest)  # refuses also a file too many
         except UserError as error:
             problems["tokenizer"] = str(error)
     return list(problems.values())

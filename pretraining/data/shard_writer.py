@@ -65,7 +65,7 @@ def write_shard(
     from streaming.base.format import MDSWriter  # imports torchvision and transformers
 
     hashes = ["sha256"]
-    # Only its encoding is used, since its zstd takes half as long again; it needs an empty folder all the same.
+    # Only the writer's encoding is used, since its own compression takes half as long again; it demands a folder.
     with tempfile.TemporaryDirectory() as unused:
         writer = MDSWriter(
             columns=MDS_COLUMNS, out=unused, hashes=hashes, size_limit=None
@@ -73,7 +73,7 @@ def write_shard(
     for first in range(0, len(tokens), RECORD):
         writer.write({"tokens": tokens[first : first + RECORD]})
     data = writer.encode_joint_shard()
-    # Level 1: with tiktoken the default, 3, would be a twelfth of the work, for a tenth less disk.
+    # Level 1: the default, 3, would save a tenth of the disk but be a twelfth of all work (with tiktoken).
     compressed = zstandard.compress(data, COMPRESSION)
     shard = Shard(
         number=number,
@@ -125,7 +125,7 @@ class SplitWriter:
         self.documents += 1
 
     def write(self, size: int, *, last: bool = False) -> bool:
-        """Write every whole shard that is pending, and what is left when it is the last; return if any was."""
+        """Write every whole pending shard and, if `last`, the rest as one more; return whether any was written."""
         before, length = len(self.shards), 4 * size
         while len(self.pending) >= length or (last and self.pending):
             part = np.frombuffer(self.pending[:length], np.int32)
@@ -133,7 +133,7 @@ class SplitWriter:
             number = len(self.shards)
             self.shards.append(write_shard(self.folder, number, part, self.place))
             del self.pending[:length]
-            # What was saved of the pending tokens is in the shard.
+            # Pending tokens that were saved before are in the shard now, so none of the rest is saved.
             shards_saved, _ = self.saved
             self.saved = (shards_saved, 0)
         return len(self.shards) > before
@@ -241,7 +241,7 @@ class ShardWriter:
     def save(self) -> None:
         """Record what is new up to the last document."""
         parts = [bytes(self._fresh)]
-        # Request and states stand only in the first block.
+        # Only the first block records the request and the files' states.
         record = self._head | {
             "after": self._seal,
             "hashes": self.hashes[self._hashes_saved :],
@@ -260,13 +260,13 @@ class ShardWriter:
         line = json.dumps(record, sort_keys=True).encode()
         data = b"\n".join([line, b"".join(parts)])
         self._seal = sha256_bytes(data)
-        # Appended, since writing the whole record at each of 6,000 shards took minutes.
+        # A block is appended: writing the whole record again at each of 6,000 shards took minutes.
         append_bytes(self._record, packed_block(data))
         self._head, self._hashes_saved = {}, len(self.hashes)
         self._fresh.clear()
 
     def _load(self) -> None:
-        """Restore what `save` recorded, once its settings are those of this call, as far as it is whole."""
+        """Restore what `save` recorded, up to the first damaged block; refuse a record of other settings."""
         remedy = f"remove {self._out} and run the same command again"
         whole = 0
         with (
@@ -280,7 +280,7 @@ class ShardWriter:
                     record = json.loads(line)
                 except ValueError:
                     break
-                # Two processes may have written: one that lost its lease, and the next.
+                # Two processes may have appended: one that lost its lease, and its successor.
                 if record["after"] != self._seal:
                     break
                 if "request" in record:
@@ -313,14 +313,14 @@ class ShardWriter:
     def _restore(
         self, record: Mapping[str, Any], digests: bytes, *pending: bytes
     ) -> None:
-        """Restore what a block recorded, after those before it."""
+        """Restore what one block recorded; earlier blocks are restored already."""
         self._seen.add_all(digests)
         self.hashes += record["hashes"]
         self._hashes_saved = len(self.hashes)
         self.position = ShardPosition(**record["position"])
         for (name, split), part in zip(self.splits.items(), pending, strict=True):
             new = record[name]
-            if new["shards"]:  # which hold all that was pending before
+            if new["shards"]:  # new shards hold all tokens that were pending before
                 split.pending.clear()
             split.pending += part
             split.shards += _shards(new)

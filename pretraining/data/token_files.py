@@ -84,7 +84,7 @@ class TokenFiles:
 
         @functools.cache
         def path(number: int) -> Path:
-            # A hub's file is what its commit says.
+            # A commit fixes the content of a hub's file, so only local files are hashed.
             sha256 = None
             if not source.revision:
                 sha256 = sha256_file(Path(source.files[number]))
@@ -152,7 +152,7 @@ def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
             if file.read(len(path.name)) != path.name.encode():
                 raise ValueError("it is another file's")
             while (data := read_block(file)) is not None:
-                # As `_block_data` makes it.
+                # The layout is that of `_block_data`.
                 count = int.from_bytes(data[:8], "little")
                 table = np.frombuffer(data, _TABLE, count, 8)
                 tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)

@@ -77,7 +77,7 @@ class TokenStream:
         Raises:
             UserError: no index, one that `shards` did not write, or a damaged last shard.
         """
-        # It imports torchvision and transformers, which takes seconds.
+        # Imported here: it imports torchvision and transformers, which takes seconds.
         from streaming.base.format import reader_from_json
 
         self.shards = read_index(folder)
@@ -119,8 +119,8 @@ class TokenStream:
         shard, place = divmod(number, self._records)
         with self._opening[shard]:
             descriptor = self._open(shard)
-            # By hand, since streaming's reader opens the file by its name, which another process may remove: a shard
-            # begins with the number of its records and their offsets, 4 bytes each.
+            # Read by hand: streaming's reader would open the file by its name, which another process may remove. A
+            # shard begins with the number of its records and their offsets, 4 bytes each.
             offsets = os.pread(descriptor, 8, 4 * (1 + place))
             begin, end = np.frombuffer(offsets.ljust(8, b"\0"), "<u4").tolist()
             packed = b""
@@ -147,7 +147,7 @@ class TokenStream:
             descriptor = None
         if descriptor is None:
             self._let_go()
-            # It hashes what it opens: without, half of all flipped bits became wrong tokens.
+            # `open` hashes the shard: without the hash, half of all flipped bits became wrong tokens.
             try:
                 descriptor = file.open()
             except FileNotFoundError:
@@ -159,17 +159,17 @@ class TokenStream:
             self._descriptors[number], self._touched[number] = descriptor, 0.0
         now = time.time()
         if now - self._touched[number] > _TOUCH_SECONDS:
-            # When it was read last is its access time, which many file systems do not keep by themselves; the
-            # time of its last change stays, since that says whether it is still what was hashed.
+            # The access time tells when a shard was read last; many file systems do not keep it, so it is set here.
+            # The time of change stays: it tells whether the shard is still the one that was hashed.
             os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
             self._touched[number] = now
         return descriptor
 
     def _let_go(self) -> None:
-        """Close descriptors of shards that have no name any more, whose space is not free before, and the oldest."""
+        """Close the oldest descriptors, and those of shards without a name, whose disk space is free only then."""
         opened = list(self._descriptors)  # the oldest first
         for place, number in enumerate(opened):
-            # It is being read by another thread.
+            # A shard that another thread is reading stays open.
             if not self._opening[number].acquire(blocking=False):
                 continue
             try:
@@ -189,7 +189,7 @@ class TokenStream:
             UserError: it is missing or damaged, or the cache cannot be written.
         """
         shard, file = self.shards[number], self._files[number]
-        # Limits are bytes: where the disk is full, once more with 1, which removes all other shards.
+        # If the disk is full, once more with a limit of 1 byte, which removes all other shards.
         for limit in (self._limit, 1.0):
             make_room(self._root, shard.size, limit)
             try:
@@ -199,7 +199,7 @@ class TokenStream:
                         private_folder(self._root / parent)
                     descriptor = shard_file.open()
                     shard_file.path.replace(file.path)
-                # Read from what was written here, even where another rank has also written it, or removed it.
+                # Read by this descriptor, even if another rank also writes the shard, or removes it.
                 file.trust(descriptor)
                 return descriptor
             except OSError as error:
@@ -212,7 +212,7 @@ class TokenStream:
         )
 
     def _decompressed(self, shard: Shard, folder: Path) -> VerifiedFile:
-        """Decompress a shard into a folder, to which it is brought first where it is elsewhere; both are checked."""
+        """Decompress a shard into a folder, after a download if it is elsewhere; both files are checked."""
         path = self.folder / shard.packed_name
         packed = VerifiedFile(path, shard.packed_sha256, shard.packed_size)
         shard_file = VerifiedFile(folder / shard.name, shard.sha256, shard.size)
@@ -224,7 +224,7 @@ class TokenStream:
                 )
             with os.fdopen(packed.open(), "rb") as file:
                 shard_file.path.write_bytes(unzstd(file).read(shard.size + 1))
-            # Back in time, so that whatever changes it later gives it another time.
+            # Dated ten seconds back, so that any later change gives the file another time.
             os.utime(shard_file.path, ns=(time.time_ns(), time.time_ns() - 10**10))
             os.close(shard_file.open())
         except DamagedError as problem:
@@ -274,9 +274,10 @@ def cached_shards(root: Path) -> dict[Path, os.stat_result]:
     """Return the shards in a cache, the one that was opened last at the end."""
     statuses = {}
     for folder, subfolders, names in os.walk(root):
-        # Temporary folders, in which shards are being made.
+        # Leave out temporary folders, in which shards are being made.
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         for path in (Path(folder, name) for name in names if name.endswith(".mds")):
+            # Another process may have removed the shard to make room.
             with contextlib.suppress(FileNotFoundError):
                 statuses[path] = path.stat()
     return dict(sorted(statuses.items(), key=lambda item: item[1].st_atime_ns))

@@ -96,12 +96,12 @@ class TextTokenizer:
     def sha256(self) -> str:
         """Hash of everything that the ids depend on, independent of the file's layout."""
         content = dict(self._content)
-        # Documents are neither cut nor padded, whatever the file says.
+        # Documents are neither cut nor padded, whatever the file says, so these fields do not count.
         content.pop("padding", None)
         content.pop("truncation", None)
         tokens = []
         for token in content["added_tokens"]:
-            # In texts, the mask that an export has is text, like any special token.
+            # An export's mask takes a blank before it; in documents the mask is plain text, so that does not count.
             if token["content"] == MASK:
                 token = token | {"lstrip": False}
             tokens.append(token)
@@ -113,7 +113,7 @@ class TextTokenizer:
     def unknown_id(self) -> int | None:
         """The id that stands for text that no token has; None where the tokenizer has no such token."""
         model = self._content["model"]
-        # Unigram models give its number, the others its text.
+        # Unigram models give the unknown token's number, others its text.
         by_text = self.inner.token_to_id(model.get("unk_token") or "")
         number = model.get("unk_id", by_text)
         return None if number is None else int(number)
@@ -121,7 +121,7 @@ class TextTokenizer:
     @cached_property
     def twin(self) -> tiktoken.Encoding | None:
         """tiktoken's encoder of the same ids, which is several times as fast; None when there is none."""
-        # The model is the last of its fields, and no text in it has a quotation mark that is not escaped.
+        # The model is the file's last field, and quotation marks inside texts are escaped, so this cut is safe.
         model = sha256_bytes(self._json.partition('"model":')[2].encode())
         return tiktoken_twin(self._content, of_ranks=model == LLAMA3_MODEL)
 
@@ -131,7 +131,7 @@ class TextTokenizer:
         return "tokenizers" if self.twin is None else "tiktoken"
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
-        """Return each text's ids, int32, after what begins it and before its end; special tokens in text are text."""
+        """Return each text's ids, int32, with its begin and its end; the text of special tokens is plain text."""
         twin = self.twin
         if twin is None:
             return self._encode_slowly(texts)
@@ -149,7 +149,7 @@ class TextTokenizer:
         """The tokenizer without the names of special tokens, where its vocabulary has them as words."""
         added = self._content["added_tokens"]
         names = {token["content"] for token in added if token["special"]}
-        # A padding may be a word or a sign, which texts have in their own right.
+        # A special token may be a plain word or sign (a padding), which texts may use: only marked names count.
         names = {name for name in names | self.special if _MARK.search(name)}
         names &= self.inner.get_vocab(with_added_tokens=False).keys()
         if not names:
@@ -232,7 +232,7 @@ def load_tokenizer(
     if is_hub_id and not path.exists():
         files = read_tokenizer(_from_hub(source))
         tokenizer = text_tokenizer(files, source, begin=begin, end=end)
-        # By its id, Llama 3's tokenizer is the paper's; as a start's it is a folder.
+        # Named by its hub id, Llama 3's tokenizer is used as in the paper, without a begin; a start is a folder.
         return replace(tokenizer, first=()) if files.begin == BEGIN else tokenizer
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
@@ -242,7 +242,7 @@ def load_tokenizer(
 
 def llama3_special_tokens() -> list[str]:
     """Return Llama 3's 256 special tokens in the order of their ids, the first reserved one being the mask."""
-    # Places without a name are reserved, and numbered in their own order.
+    # Places without a name are reserved tokens, counted from 0.
     named = {
         0: BEGIN,
         1: END,
@@ -307,7 +307,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
 def _assemble(
     model: models.Model, special: Sequence[str], *, begin: str = BEGIN, end: str = END
 ) -> TextTokenizer:
-    """Return the tokenizer of a BPE model with Llama 3's split, its special tokens after the model's in this order."""
+    """Return the tokenizer of a BPE model with Llama 3's split; ids of special tokens follow the model's, in order."""
     inner = tokenizers.Tokenizer(model)
     inner.pre_tokenizer = _pre_tokenizer()
     inner.decoder = decoders.ByteLevel()
@@ -347,7 +347,7 @@ def text_tokenizer(
     Raises:
         UserError: the library cannot read it, or it has no end of text.
     """
-    # Begin and end of text are put only by this project, never by the tokenizer's own template.
+    # This package adds begin and end of text itself, so the tokenizer's template must not.
     content = {**files.content, "post_processor": None}
     inner = parse_tokenizer(content, where)
     for token in content["added_tokens"]:
@@ -376,7 +376,7 @@ def _with_ids(
     end: str | None,
     mask: str,
 ) -> TextTokenizer:
-    """Return the tokenizer with the ids of its special tokens, each of which it must have; in texts they are text."""
+    """Return the tokenizer with the ids of its special tokens, all of which it must have; in texts they are text."""
     if end is None:
         raise UserError(
             f"{where} does not say which token ends a text; name it with --end-of-text, and what begins one with "
@@ -407,7 +407,7 @@ def _from_hub(source: str) -> Path:
     )
 
     repo, _, revision = source.partition("@")
-    # What it logs on every retry is in the error once.
+    # The hub's client would log every retry; the final error says it once.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         folder = snapshot_download(
@@ -439,14 +439,14 @@ def encoded(
         for group in groups:
             yield group, _encode(encoder, [document.text for document in group])
         return
-    # On two cores 58 million tokens of novels took 4.7 seconds by threads, 6.3 by processes.
+    # Threads, not processes: on two cores, 58 million tokens of novels took 4.7 seconds against 6.3.
     _ = encoder.engine  # made once, before threads ask for it
     with ThreadPoolExecutor(workers, thread_name_prefix="tokens") as pool:
         waiting: deque[tuple[list[Document], Future[Encoded]]] = deque()
         for group in groups:
             texts = [document.text for document in group]
             waiting.append((group, pool.submit(_encode, encoder, texts)))
-            # Bounded: what threads have encoded waits in memory for the groups before it.
+            # At most three groups a thread: encoded groups wait in memory for the groups before them.
             if len(waiting) > 3 * workers:
                 first, future = waiting.popleft()
                 yield first, future.result()
@@ -468,7 +468,8 @@ LLAMA3_SPLIT = (
 )
 """The regular expression that cuts text into the pieces which BPE merges within (Llama 3's)."""
 
-# The same alternatives: tiktoken's fancy-regex hands a group without look-ahead to a faster engine as one.
+# The same alternatives as in the split, grouped: tiktoken's regex library gives a group without look-ahead to a faster
+# engine.
 _SPLIT_IN_GROUPS = (
     r"(?:(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+)|\s+(?!\S)|\s+"
@@ -493,7 +494,7 @@ _LLAMA3_RANKS = "791fc9f2ac984cc4574102f905d8ee4f5e4991a1d28d5913af88ab4bd45ba79
 def read_ranks(path: Path) -> dict[bytes, int]:
     """Return the byte strings and ranks of a tiktoken file: one base64 string and one number a line."""
     data = read_bounded(path)
-    # Sentencepiece's files begin with a line feed.
+    # A file of SentencePiece begins with a line feed.
     if data.startswith(b"\n") or path.suffix in (".json", ".txt"):
         raise without_json(path.parent)
     if path.suffix == ".zst":
@@ -526,9 +527,9 @@ def bpe_model(ranks: Mapping[bytes, int]) -> models.BPE:
     letters = dict(enumerate(_byte_letters()))
     vocabulary = {}
     for token, rank in ranks.items():
-        # Latin-1 has a character for each byte.
+        # Latin-1 has one character for each byte, which becomes the byte's printable letter.
         vocabulary[token.decode("latin-1").translate(letters)] = rank
-    # Like tiktoken, take a whole piece that is a token as it is, even where merges would not lead to it.
+    # ignore_merges: like tiktoken, take a piece that is a token as it is, even if merges would not lead to it.
     return models.BPE(vocab=vocabulary, merges=_merges(vocabulary), ignore_merges=True)
 
 
@@ -548,7 +549,7 @@ def tiktoken_twin(
         content: a `tokenizer.json` as the `tokenizers` package writes it.
         of_ranks: whether its model is known to be one of ranks, which takes a second to find.
     """
-    # The same cut of texts: what `trim_offsets` says moves no piece.
+    # The split must be Llama 3's; `trim_offsets` may differ, since it does not change any piece.
     cut = []
     for part in (content["pre_tokenizer"] or {}).get("pretokenizers", ()):
         fields = {key: value for key, value in part.items() if key != "trim_offsets"}
@@ -556,7 +557,7 @@ def tiktoken_twin(
     if content["normalizer"] is not None or cut != _CUT:
         return None
 
-    # Ranks of bytes, and no word that is added but special tokens.
+    # The vocabulary must be byte strings with ranks, and all added words special tokens.
     byte_of = {letter: byte for byte, letter in enumerate(_byte_letters())}
     ranks = {}
     try:
@@ -570,7 +571,7 @@ def tiktoken_twin(
         return None
     if of_ranks:
         return _twin(ranks, special)
-    # Building the whole model of the ranks to compare with would take three times as long; here it is an empty one.
+    # The model's settings are compared with an empty model's: building the whole would take three times as long.
     empty = tokenizers.Tokenizer(models.BPE(ignore_merges=True))
     model_of_ranks = json.loads(empty.to_str())["model"]
     vocabulary = content["model"]["vocab"]
@@ -582,7 +583,7 @@ def tiktoken_twin(
 
 
 def _twin(ranks: Mapping[bytes, int], special: Mapping[str, int]) -> tiktoken.Encoding:
-    # With no special token at all, tiktoken would look for the empty one at every character.
+    # At least one special token: with none, tiktoken would search for an empty one at every character.
     return tiktoken.Encoding(
         "twin",
         pat_str=_SPLIT_IN_GROUPS,
@@ -612,14 +613,14 @@ def without_names(text: str, names: Set[str]) -> dict[str, Any]:
         text = text.replace(quoted, f'"\ufdd0{quoted[1:-1]}\ufdd0"')
     content: dict[str, Any] = orjson.loads(text)
     merges = content["model"].get("merges", [])
-    # Merges that give words which are there no more.
+    # Drop merges that lead to words that were removed.
     merges[:] = [pair for pair in merges if "".join(pair) not in names]
     return content
 
 
 def overflows(text: str) -> bool:
     """Return whether a text may hold half a million spaces on end, on which tiktoken overflows the stack."""
-    # A run of that many fills at least one of these blocks of half its length.
+    # Blocks have half that length, so a run of that many spaces fills at least one block.
     firsts = range(0, len(text), _SPACES)
     return any(text[first : first + _SPACES].isspace() for first in firsts)
 
@@ -642,7 +643,7 @@ def _merges(vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
 
 def _byte_letters() -> list[str]:
     """Return the printable letter that byte-level BPE writes for each byte (GPT-2's table)."""
-    # Printed as themselves: ASCII's signs and letters, and Latin-1's but for the soft hyphen.
+    # These bytes are printed as themselves: visible ASCII and Latin-1, except the soft hyphen.
     plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     letters = []
     others = 0x100

@@ -164,7 +164,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
     try:
         is_foreign = model_type is not None and not is_own_type(model_type)
         if is_foreign and not is_planned:
-            # It needs transformers, which takes seconds to import.
+            # Imported here: it imports transformers, which takes seconds.
             from pretraining.data.tokenizer_owner import ask_owner
 
             before, after = ask_owner(path, content, special)
@@ -215,7 +215,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
 def _special_tokens(companions: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the texts of special tokens by name: those of tokenizer_config.json, else of special_tokens_map.json."""
     special: dict[str, str] = {}
-    # The surer one last: it overwrites the other.
+    # tokenizer_config.json is surer, so it comes last and overwrites the map.
     for file in (_MAP, _CONFIG):
         for key, token in companions.get(file, {}).items():
             if isinstance(token, dict):
@@ -303,7 +303,8 @@ def _names(
     ends = [token for token in _ENDS if token in present]
     begins = {token for token in _ENDS.values() if token in present}
     if len(ends) != 1 or begins - {_ENDS[ends[0]]}:
-        return None, None, None  # several may: which, nobody can tell
+        # Several tokens may be meant, and nobody can tell which.
+        return None, None, None
     return next(iter(begins), None), ends[0], None
 
 
@@ -319,12 +320,12 @@ def _name_a_mask(
     The reserved token with the id of the paper's mask is preferred, as the paper did with Llama 3's first; else it is
     the first one, of those that are not used. A model never learns the row of its padding.
     """
-    # Its own.
+    # First choice: the tokenizer's own mask.
     for name in (own, *MASKS):
         if name and name in words and words[name] not in padding:
             return MaskToken(token=name, id=words[name], origin="own")
 
-    # A reserved one, by rising id, or one that separates code.
+    # Second: an unused reserved token, the lowest id first, or one that separates code.
     added: list[dict[str, Any]] = content["added_tokens"]
     mask = SPECIAL_TOKENS.mask
     names = {item["content"] for item in added} - used
@@ -340,7 +341,7 @@ def _name_a_mask(
         _rename(content, old, words[old], mask)
         return MaskToken(token=mask, id=words[old], origin=f"was {old}")
 
-    # A new one.
+    # Last: a new token.
     new_id = 1 + max(words.values())
     flags = {
         "single_word": False,
@@ -354,7 +355,7 @@ def _name_a_mask(
 
 
 def _rename(content: dict[str, Any], old: str, number: int, mask: str) -> None:
-    """Make an added token the mask, also where the vocabulary has it."""
+    """Rename an added token to the mask, in the vocabulary as well if it is there."""
     chosen = next(item for item in content["added_tokens"] if item["content"] == old)
     chosen["content"], chosen["special"] = mask, True
     vocabulary = content["model"].get("vocab", {})

@@ -115,7 +115,7 @@ def ask_owner(
         )
     finally:
         library.set_verbosity(verbosity)
-    # Of any text, which the vocabulary need not know.
+    # What stands around a text does not depend on the text: a one-word vocabulary will do.
     text = Tokenizer(WordLevel({"a": 0}, unk_token="a")).encode("a")
     if file.post_processor is not None:
         text = file.post_processor.process(text)
@@ -132,7 +132,7 @@ def _compare(folder: Path, file: Tokenizer, tokenizer: Any) -> None:
     names = " ".join(tokenizer.all_special_tokens)
     for line in (*_LINES, *added[-_MOST_WORDS:], names):
         ours = file.encode(line, add_special_tokens=False)
-        # Special tokens in a text are text, as shards have them.
+        # As in shards, special tokens in a text are read as text.
         read = tokenizer(line, add_special_tokens=False, split_special_tokens=True)
         theirs = read.input_ids
         if ours.ids != theirs:

@@ -63,7 +63,7 @@ class Optimizer(Group):
     """Gradient clipping: the largest global norm of the gradient (`max_grad_norm`, `gradient_clipping`)."""
     warmup_steps: Count = TRAINING.warmup_steps
     """Steps of linear warm-up from random weights."""
-    # Open in the paper: whether anything is warmed up where a decayed checkpoint is continued.
+    # The paper leaves open whether the rate is warmed up again after a decayed checkpoint.
     rewarm_steps: Count = TRAINING.warmup_steps // 10
     """Steps of linear warm-up after a decayed checkpoint (CPT); the paper does not say how many. 0: no warm-up."""
 
@@ -101,7 +101,7 @@ class Batches(Group):
     weighting: Literal["equal", "token"] = "equal"
     """`equal`: the loss is the mean of the mean losses of groups of loss_group sequences, as in the paper's trainer;
     `token`: the mean over all predicted tokens of the step."""
-    # Part of what a resume compares, since each gradient is rounded.
+    # A resume compares this setting, since with bf16 each gradient is rounded.
     gradients: Literal["fp32", "bf16"] = "fp32"
     """Type in which processes sum their gradients; `bf16` sends half the bytes, each gradient rounded."""
     skip: str = field(default="", metadata={"from a step on": True})
@@ -164,7 +164,7 @@ class Batches(Group):
         """
         number = sum(max(0, min(end, step) - first) for first, end in spans)
         for skip_step, count in self.skips:
-            # A batch that is left out of other data does not move these.
+            # `spans` are the steps on these data: a batch that is left out of other data does not move them.
             is_here = any(first <= skip_step < end for first, end in spans)
             if is_here and skip_step <= step:
                 number += count
@@ -183,7 +183,7 @@ class MachineSettings(Group):
         default="auto", metadata=_MAY_CHANGE
     )
     """Attention kernel; `auto` uses what docs/maintainers.md found best for this GPU, sdpa on a CPU."""
-    # On the test's model the gradient of the bf16 stream is 0.7 % from float32's, that of the float32 stream 0.13 %.
+    # On the tests' model the gradient differs from float32's by 0.7 % with a bf16 stream, by 0.13 % with a float32 one.
     residual: Literal["fp32", "bf16"] = field(default="fp32", metadata=_MAY_CHANGE)
     """Type of what blocks add to, under `precision=bf16`; `bf16` moves less memory, and adapted models ignore it."""
     compile: Literal["auto", "on", "tuned", "off"] = field(
@@ -217,7 +217,7 @@ class Record(Group):
     """Sequences per validation, with masks that never change; 0 for no validation."""
     save_every: AtLeastOne = field(default=1_000, metadata=_MAY_CHANGE)
     """Steps between checkpoints to resume from (`save_interval`); only the newest is kept."""
-    # A crash then costs ten minutes, not a thousand steps.
+    # By time as well as by steps: a crash then costs ten minutes, not a thousand steps.
     save_minutes: NotNegative = field(default=10.0, metadata=_OF_PLACE)
     """Minutes after which a checkpoint is saved, besides those of save_every: what a crash can cost. 0: by steps
     alone."""

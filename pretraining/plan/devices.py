@@ -27,7 +27,7 @@ from pretraining.plan.flops import model_flops_per_token
 MEASURED_SPEEDS = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
 """Tokens/s of one H100 with MLM at 40 % and the default settings, by size (docs/maintainers.md)."""
 
-# Of an H100's 989.4 TFLOP/s and 3.35 TB/s.
+# Measured rates over an H100's 989.4 TFLOP/s and 3.35 TB/s.
 _PRODUCTS, _ATTENTION, _MEMORY = 753 / 989.4, 175 / 989.4, 2.1 / 3.35
 """Shares of the peak rate, and of the bandwidth, that a trace of 610M showed."""
 _HOST_SECONDS = 0.002
@@ -37,7 +37,7 @@ _PLAIN_MOVED, _PLAIN_HOST_SECONDS = 5.5, 0.005
 a Llama of 135M on an H100 in passes of 6,144, 16,384 and 32,768 tokens within 10 % (docs/maintainers.md)."""
 _PASS_TOKENS, _FULL = TRAINING.device_batch * TRAINING.max_length, 0.95
 """Most tokens of the measured passes, and how full passes are."""
-# Fits the three sizes of docs/maintainers.md, on one and two GPUs, within 5 %: bf16, compiled blocks, MLM at 40 %.
+# Fit the three sizes of docs/maintainers.md, on one and two GPUs, within 5 % (bf16, compiled blocks, MLM at 40 %).
 _PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
 _FILLED = 0.9
 """Share of a GPU's free memory that training may take: the allocator cannot fill the rest."""
@@ -157,7 +157,7 @@ def find_device(name: str, tflops: float | None = None) -> Device:
     peak = tflops * 1e12
     bandwidth = device.bandwidth
     if name.lower() not in known:
-        # As many bytes for each FLOP as an H100 has.
+        # The bandwidth of an unknown GPU is guessed: as many bytes for each FLOP as an H100 has.
         bandwidth = device.bandwidth * peak / device.peak
     return replace(device, peak=peak, bandwidth=bandwidth)
 
@@ -172,7 +172,7 @@ def device_of(name: str) -> Device | None:
     matches = [known for known in DEVICES if set(known.split()) <= set(words)]
     if not matches or "Laptop" in words:
         return None
-    # `H100 PCIe` rather than `H100`.
+    # The longest match: `H100 PCIe` rather than `H100`.
     return DEVICES[max(matches, key=len)]
 
 
@@ -195,14 +195,14 @@ def _seconds(
     *,
     compiled: bool = True,
 ) -> float:
-    """Return the seconds of a token by the three parts, or by the host where that is slower."""
+    """Return the seconds of a token: the sum of products, attention and memory, or the host's if that is slower."""
     width = shape.heads * shape.head_dim
     kv_width = shape.kv_heads * shape.head_dim
     layer_host, times_moved = _HOST_SECONDS, 1.0
     if not compiled:
         layer_host, times_moved = _PLAIN_HOST_SECONDS, _PLAIN_MOVED
 
-    # FLOPs, as `model_flops_per_token` counts them.
+    # FLOPs of a token, counted as in `model_flops_per_token`.
     products = 6 * (shape.body_parameters + predicted * shape.embedding_parameters)
     attention = 12 * shape.layers * width * length
     products_seconds = products / (_PRODUCTS * device.peak)
@@ -229,7 +229,7 @@ def reached(name: str, left_out: str = "") -> float:
     """
     length = effective_length()
     if name == "MI250X":
-        # The paper's own hours of its base models, four ratios and CLM in each size, trained by another trainer.
+        # The paper's own hours of its base models (four ratios and CLM in each size), of another trainer than this.
         tokens = 42_000 * TRAINING.tokens_per_step
         hours = 0.0
         for shape in SHAPES.values():
@@ -311,7 +311,7 @@ def sequences_that_fit(
     each_gb: float,
     most: int | None = None,
 ) -> int:
-    """Return the same where memory is known: what every pass takes, and each of its sequences."""
+    """Return the sequences of a pass that fit, for a known memory: that of every pass, and that of each sequence."""
     if most is None:
         most = max(1, _MOST // length)
     left_gb = _FILLED * free_gb - fixed_gb

@@ -47,7 +47,7 @@ def model_flops_per_token(
         predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
     """
     length = effective_length() if length is None else length
-    # 2 FLOPs a parameter forward and 4 backward; the same of both products of attention, whole square.
+    # 2 FLOPs a parameter forward and 4 backward; attention's two products likewise, over the whole square.
     matrices = shape.body_parameters + predicted * shape.embedding_parameters
     width = shape.heads * shape.head_dim
     return 6 * matrices + 12 * shape.layers * width * length

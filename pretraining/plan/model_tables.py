@@ -116,7 +116,7 @@ def models_of_tables(
 
 
 def _check_name(design: Design, name: str) -> None:
-    """Refuse what is not a name, or says something by itself: a name of the scheme, or of another seed."""
+    """Refuse a text that is no valid name, and a name that already means a model: of the scheme, or of another seed."""
     if not _NAME.fullmatch(name):
         raise UserError(
             "a model's name has at most 80 letters, digits, dots, hyphens and underscores, and starts with a letter or "
@@ -137,7 +137,7 @@ def _check_name(design: Design, name: str) -> None:
 
 
 def _size(design: Design, table: _ModelTable) -> str:
-    """Return what the names of a model's stages begin with: its size, or the short name of its start."""
+    """Return the beginning of the names of a model's stages: its size, or the short name of its start."""
     if table.start:
         if table.size:
             raise UserError(
@@ -163,7 +163,7 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
             f"{len(table.stages)}"
         )
     budget = _steps("steps", table.steps, None) if table.steps else None
-    # Fractions: shares of a budget, rounded one by one, would not add up to it.
+    # Fractions, since shares of a budget that are rounded one by one would not add up to the budget.
     total = Fraction(0)
     begin = 0
     specs: list[StageSpec] = []
@@ -262,7 +262,7 @@ def _steps(key: str, value: object, whole: Fraction | None) -> Fraction:
     fault = UserError(
         f"{key} takes steps such as 32000 or 32k, or a share up to 100 such as 25 %, not {value!r:.60}"
     )
-    # Python's True is an int.
+    # bool is asked for as well, since Python's True is an int.
     if not isinstance(value, int | str) or isinstance(value, bool):
         raise fault
     text = str(value).strip()

@@ -41,7 +41,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
     names = {model.name for model in plan.models}
 
     def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
-        """Add the line of a stage, then those of what branches off it."""
+        """Add the line of a stage, then the lines of the stages that branch off it."""
         branch = deeper = ""
         if not root:
             branch = "`-- " if last else "|-- "
@@ -80,7 +80,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
 
 
 def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
-    """Return what each stage of a model adds, from random weights or the start on, as lines of one table."""
+    """Return a table's lines with the costs that each stage of a model adds, from random weights or the start on."""
     head = ["adds", "steps", "tokens", "model FLOPs", f"{device.name} hours"]
     if price is not None:
         head.append("money")
@@ -96,7 +96,7 @@ def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
 
 
 def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
-    """Return what all stages take together, a line for each quantity."""
+    """Return the total costs of all stages, a line for each quantity."""
     costs = plan.costs(device=device)
     lines: list[str] = []
 
@@ -190,7 +190,7 @@ def _bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-# The JSON keeps its words, while a start is what training begins from here.
+# Readers of the JSON know the field as `start`; in this package a start is what training begins from.
 _KEYS = {"first_step": "start"}
 """Fields of a stage that have another name in the plan's JSON."""
 
@@ -217,7 +217,7 @@ def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
 
 
 def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
-    """Return the plan as its JSON has it."""
+    """Return the plan as the content of its JSON."""
     models = []
     for model in plan.models:
         entry: dict[str, object] = {"name": model.name, "kind": model.kind}

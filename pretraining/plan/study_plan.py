@@ -83,7 +83,7 @@ class Study:
         try:
             return self.design.parse(name)
         except UserError as error:
-            # The scheme's nearest name makes way for the nearest of all that can be trained here.
+            # The scheme suggests only names of its own, no stage and no model of the study file: replaced below.
             message = str(error).partition("; did you mean")[0]
             if self is PAPER_STUDY:
                 message += "; a model of your own study needs --study FILE"
@@ -95,7 +95,7 @@ PAPER_STUDY = Study(name="paper", design=PAPER_DESIGN, shapes=SHAPES, models=MOD
 """The paper's 51 models in its three sizes, with its settings."""
 
 
-# A name is also that of a folder: it may not lead out of the one that it is in.
+# A name is also a folder's name, so it must not lead out of the folder that holds it.
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _SIZE = re.compile(r"[a-z0-9][a-z0-9.]{0,39}")
 
@@ -145,12 +145,12 @@ def load_study(path: Path | None) -> Study:
 
 
 def read_study(content: Mapping[str, Any], path: Path) -> Study:
-    """Return the study of a file's content; errors are those of `load_study`, and name the path."""
+    """Return the study that a file's content defines; errors as in `load_study`, with the path."""
     file = read_settings(_File, content, str(path), base=_File())
     tables = file.models
     if not isinstance(tables, dict):
         tables = {name: {} for name in tables}
-    # A start has a size of its own.
+    # A model with a start has the start's size, and needs none of the file's.
     has_start = [
         isinstance(item, dict) and item.get("start") for item in tables.values()
     ]
@@ -171,7 +171,7 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
         models = _repeated(models, file.pretrainings, path)
     settings = file.settings
     refuse_code(settings, f"{path} [settings]")
-    # Before there were groups, it also decided the gradient.
+    # Before `loss_group` was a setting, `microbatch` also decided how the loss is weighed.
     if settings.get("microbatch"):
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
@@ -385,7 +385,7 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
             if model.name not in use.models:
                 use.models.append(model.name)
             if stage.parent is not None:
-                # The parent may go on for other models; where this one leaves it has to stay.
+                # The parent may go on for other models, so the checkpoint where this one branches off is kept.
                 uses[stage.parent].keep.add(stage.first_step)
         last = model.stages[-1]
         uses[last.name].keep.add(last.end)
@@ -445,13 +445,13 @@ def targets_of(name: str, study: Study) -> Targets:
         UserError: neither; the nearest name is given.
     """
     by_stage: dict[str, Model] = {}
-    # Reversed, so that of several models with a stage the first one is left.
+    # Reversed, so that of several models with one stage the first overwrites the others.
     for candidate in reversed(study.models.values()):
         for stage in candidate.stages:
             by_stage[stage.name] = candidate
     is_model = name in study.models or name not in by_stage
     model = study.model(name, stages=by_stage) if is_model else by_stage[name]
-    # All of the study's models: where others leave a stage, its checkpoints stay.
+    # The plan has all of the study's models, so that checkpoints from which others continue are kept.
     models = {**study.models, model.name: model}
     plan = plan_of(tuple(models.values()), study)
     if is_model:
