@@ -81,7 +81,7 @@ def packed_attention(
     if layout.is_causal:
         right = 0
     if layout.backend is not SDPA and not softcap:
-        # Rotated in float32 under autocast, queries and keys come in another type than values.
+        # Under autocast queries and keys come in float32, in which they were rotated, and values in the narrow type.
         dtype = activation_dtype(v)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
         all_left = left >= layout.max_length
@@ -210,7 +210,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         for module in inner.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
-            # What a class hands to functions, which do not look for `eval`.
+            # A class may hand a dropout rate to functions that do not ask whether the module is in training.
             for name, value in vars(module).items():
                 if "drop" in name and isinstance(value, float):
                     setattr(module, name, 0.0)
@@ -299,7 +299,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         return features
 
     def _encode_rows(self, batch: PackedBatch, causal: bool) -> Tensor:
-        """Return what `encode` does, of one padded row a sequence."""
+        """Return what `encode` returns, computed with one padded row for each sequence."""
         if causal and not self.looks_back:
             raise UserError(
                 f"{type(self.inner).__name__} cannot look back only, as CLM does; train it with MLM"
@@ -326,6 +326,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         """Return the summed cross-entropy of features (M, D) against labels (M,), each times its weight if given."""
         head, cap = self.head, self.softcap
         bias: Tensor | None = head.bias
+        # The fused loss takes no bias and no softcap.
         if bias is None and cap is None:
             return linear_cross_entropy(
                 features,
@@ -339,7 +340,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         if rows is None:
             rows = rows_per_chunk(head.weight.shape[0], features.device)
         total = torch.zeros((), device=features.device)
-        # Without labels, too, so that the sum of none has gradients: zeros.
+        # One pass even when there are no labels, so that the result of 0 has a graph to differentiate.
         for first in range(0, max(1, len(labels)), rows):
             part = slice(first, first + rows)
             factor = None if weights is None else weights[part]
@@ -370,7 +371,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
     @contextlib.contextmanager
     def _attending(self, attention: str, is_causal: bool) -> Iterator[None]:
-        """Let the model attend so, and in this direction, while the block runs."""
+        """Let the model attend by the implementation `attention`, in the given direction, while the block runs."""
         config = self.config
         before = config._attn_implementation
         was_causal = config.__dict__.get("is_causal")
@@ -386,7 +387,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
     @contextlib.contextmanager
     def _features(self) -> Iterator[None]:
-        """Let the model's pass end before its last layer, and before the soft cap of its logits."""
+        """Let the model's pass end before its output layer and the softcap of its logits, while the block runs."""
         head, cap = self.head, self.softcap
         head.forward = lambda hidden: hidden  # type: ignore[method-assign, assignment]
         if cap is not None:

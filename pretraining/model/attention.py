@@ -72,24 +72,24 @@ class AttentionBackend:
     """Whether it reads the lengths on the host, which a GPU has to be waited for."""
 
     def problem(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
-        """Return why this backend cannot run with such a device, activations and head dimension; empty where it can."""
+        """Return why this backend cannot run with a device, type of activations and head dimension; empty if it can."""
         if self.attend is not varlen:
             return ""
         if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
             kind = str(dtype).removeprefix("torch.")
             return f"needs a GPU and bf16 or fp16 (here {device.type}, {kind})"
-        # FlashAttention 2 takes heads of up to 256; those made for single generations are used up to 128.
+        # FlashAttention 2 takes heads of up to 256; kernels for single GPU generations are used only up to 128.
         widest = 128 if self.capabilities else 256
         if head_dim % 8 or head_dim > widest:
             return f"needs a head dimension that is a multiple of 8 and at most {widest}, not {head_dim}"
-        # AMD's numbers mean other things; torch has kernels of its own there.
+        # Compute capabilities are NVIDIA's; on AMD GPUs torch has its own kernels.
         if torch.version.hip is not None:
             return "needs an NVIDIA GPU" if self.capabilities else ""
         major = torch.cuda.get_device_capability(device)[0]
         if major not in (self.capabilities or range(8, 100)):
             made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
             return f"needs a GPU of compute capability {made_for}, not {major}"
-        # Older torch has no such list.
+        # Older versions of torch lack this function.
         listed = getattr(torch_attention, "list_flash_attention_impls", list)
         implementations: list[str] = listed()
         if self.implementation not in (None, *implementations):
@@ -161,7 +161,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tenso
         layout: from `packed_layout` or `padded_layout`.
     """
     if layout.backend is None:
-        # torch takes one of the two; a mask has the direction in it.
+        # torch takes a mask or `is_causal`, not both; a mask already holds the direction.
         is_causal = layout.is_causal and layout.mask is None
         return dense_attention(q, k, v, is_causal=is_causal, mask=layout.mask)
     return layout.backend.attend(q, k, v, layout)
@@ -186,7 +186,7 @@ def _repeated(x: Tensor, heads: int) -> Tensor:
     return x.repeat_interleave(groups, dim=1)
 
 
-# Compiled, the lengths would be constants of the graph, and every batch a new one.
+# In a compiled graph the lengths would be constants, and every batch would need a new graph.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     """Attend one sequence after the other; those of one length are one call."""
@@ -196,7 +196,7 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
         rows = [x.reshape(*shape, *x.shape[1:]) for x in (q, k, v)]
         return dense_attention(*rows, is_causal=is_causal).flatten(0, 1)
     k, v = _repeated(k, q.shape[1]), _repeated(v, q.shape[1])
-    # Repeated and turned once for all sequences: one by one, these calls cost small models more than attention.
+    # Repeated and turned once for all sequences: a call for each would cost small models more than attention.
     turned = [x.transpose(0, 1)[None] for x in (q, k, v)]
     by_sequence = [torch.split(x, list(lengths), dim=2) for x in turned]
     parts = []
@@ -231,7 +231,7 @@ def varlen(
         scale: factor of the scores; 1 / sqrt(head_dim) when left out.
         window: tokens that each sees to its left and right, -1 for all; as the layout says when left out.
     """
-    # Of queries, and of keys.
+    # Each twice: for queries and for keys, which are the same sequences.
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
     if window is None:
         window = (-1, 0) if layout.is_causal else (-1, -1)
@@ -239,7 +239,7 @@ def varlen(
     if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1]:
         options["enable_gqa"] = True
     call: Any = varlen_attn
-    # Left to itself, torch takes cuDNN on Hopper, which plans anew for each shape; version 9.19 gave wrong sums.
+    # On Hopper torch would choose cuDNN, which plans anew for each shape, and whose version 9.19 gave wrong sums.
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         out: Tensor = call(q, k, v, *bounds, *longest, **options)
     return out
@@ -309,9 +309,9 @@ def resolve_backend(
 
 
 def _activate(backend: AttentionBackend) -> None:
-    """Have torch's operators run the backend's kernels: those of a package, or torch's own again."""
+    """Make torch's operators run the backend's kernels: a package's, or torch's own again."""
     wanted = backend.implementation
-    # torch 2.11 has not all of these functions.
+    # torch 2.11 lacks some of these functions.
     current = getattr(torch_attention, "current_flash_attention_impl", lambda: None)()
     if backend.attend is not varlen or wanted == current:
         return
@@ -332,11 +332,11 @@ def _is_right(
     lengths, generator = (1, 30, 300), torch.Generator().manual_seed(0)
     bounds = torch.tensor((0, *lengths), device=device).cumsum(0)
     narrow = []
-    # Queries, keys and values, and the gradient of what comes out.
+    # Queries, keys, values, and the gradient of the output, by their numbers of heads.
     for heads in (4, 2, 2, 4):
         tensor = torch.randn(sum(lengths), heads, head_dim, generator=generator)
         narrow.append(tensor.to(device, dtype))
-    # In float32, which a package's kernels do not take: they are also under torch's other operators.
+    # The reference is in float32, which a package's kernels refuse, so that torch's own kernels compute it.
     exact = [x.float() for x in narrow]
 
     def results(
@@ -353,7 +353,7 @@ def _is_right(
             expected = results(SDPA, exact, is_causal=is_causal)
             for ours, theirs in zip(found, expected, strict=True):
                 off = float((ours - theirs).norm() / theirs.norm())
-                # Put so, nan is refused as well.
+                # `not <=` also refuses nan.
                 if not off <= ROUNDING:
                     raise ArithmeticError(
                         f"its results differ by {off:.1%} from the reference's"

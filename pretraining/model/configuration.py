@@ -72,7 +72,7 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         if problem:
             raise UserError(problem)
         fields = {**OUR_CLASS, **fields}
-        # Older versions wrote the base by itself, newer ones among the rope's parameters.
+        # Older versions of transformers wrote rope_theta by itself, newer ones among the rope's parameters.
         rope = fields.pop("rope_parameters", None)
         fields.pop("rope_scaling", None)
         if isinstance(rope, dict):
@@ -145,6 +145,6 @@ def native_config(
         "architectures": ["EuroBertForMaskedLM" if head else "EuroBertModel"],
         "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
         "torch_dtype": dtype,
-        # The oldest that loads it. Without a version some warn of a tokenizer that is not theirs.
+        # The oldest version that loads it. Without this field, transformers may warn about the tokenizer.
         "transformers_version": "5.3.0",
     }

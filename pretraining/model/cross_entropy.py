@@ -62,7 +62,7 @@ def linear_cross_entropy(
     compute = activation_dtype(hidden)
     if chunk is None:
         chunk = rows_per_chunk(weight.shape[0], hidden.device)
-    # Inside the function gradients are off, and its inputs look as if they needed some even under no_grad.
+    # Asked here: inside the function gradients are off, and inputs seem to need gradients even under no_grad.
     wanted = torch.is_grad_enabled()
     between = _compiled() if fused else _loss_and_error
     total: Tensor = _LinearCrossEntropy.apply(
@@ -84,7 +84,7 @@ def _loss_and_error(
     index = targets.unsqueeze(1).where(has_target, 0)
     picked = wide.gather(1, index)
     top = wide.amax(dim=1, keepdim=True)
-    # exp(logits - max) gives both the softmax and the log of its sum; in place, unless the compiler sees to that.
+    # exp(logits - max) gives both the softmax and the log of its sum; in place, unless the compiler manages memory.
     compiling = torch.compiler.is_compiling()
     exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
     norm = exponentials.sum(dim=1, keepdim=True)
@@ -115,7 +115,7 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     if left.dtype == total.dtype:
         total.addmm_(left, right)
     elif left.is_cuda and torch.version.hip is None:
-        # The sum is taken in the product's own kernel: neither written in the narrow type nor read again.
+        # One kernel multiplies and adds up, so that the product is not written in the narrow type and read again.
         torch.addmm(total, left, right, out_dtype=total.dtype, out=total)
     else:
         total += left @ right
@@ -152,7 +152,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 logits = states @ product_weight.t()
                 factor = None if factors is None else factors[part]
                 loss, error = between(logits, labels[part], factor, needs_error)
-                # Its memory is the error's by now, or free for the next chunk's.
+                # The error may use the logits' memory by now; if not, free it for the next chunk.
                 del logits
                 total += loss
                 if grad_hidden is not None:
@@ -171,5 +171,5 @@ class _LinearCrossEntropy(torch.autograd.Function):
             grad_hidden = (grad_hidden * scale).to(grad_hidden.dtype)
         if grad_weight is not None:
             grad_weight = (grad_weight * scale).to(ctx.weight_dtype)
-        # torch wants one for each argument of `forward`; the other six have none.
+        # torch wants a gradient for each argument of `forward`: the other six have none.
         return grad_hidden, grad_weight, *(None,) * 6

@@ -105,7 +105,7 @@ def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
         ids = torch.cat([ids, part])
         values = rows[ids.to(rows.device)].float().cpu()
         _, group = torch.unique(values, dim=0, return_inverse=True)
-        # The first of each group of equal rows, in the order of the candidates.
+        # For each group of equal rows the place of its first row, in the order of the candidates.
         groups = int(group.max()) + 1
         firsts = torch.full((groups,), len(ids))
         firsts.scatter_reduce_(0, group, torch.arange(len(ids)), "amin")
@@ -247,7 +247,7 @@ def _fresh_item(item: Any) -> Any:
 
 
 def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
-    """Try an encoder whole, whose hooks fill `inputs` meanwhile, then each part with what it was called with."""
+    """Try the whole encoder, whose hooks record each part's inputs in `inputs`, then each part with these inputs."""
     device = next(encoder.parameters()).device
 
     def states(ids: Tensor, length: int) -> Tensor:
@@ -292,7 +292,7 @@ def _sees_sides(
         return None
     read_key = sequences[0]
     hidden = arguments[read_key]
-    axis = 1 if hidden.shape[0] == 1 else 0  # that of the positions
+    axis = 1 if hidden.shape[0] == 1 else 0  # the positions' axis
     end = min(_LENGTH, hidden.shape[axis])  # a class may pad its input itself
     early, late = 1, end - 2
 

@@ -57,7 +57,7 @@ _CLOSE = 1e-3
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Leave out what transformers says of weights that a class does not use, and its bars."""
+    """Silence transformers' warnings about weights that a class does not use, and its progress bars."""
     verbosity, has_bars = library.get_verbosity(), library.is_progress_bar_enabled()
     library.set_verbosity_error()
     library.disable_progress_bar()
@@ -122,7 +122,7 @@ def write_folder(
         if out.is_dir():
             existing = check_model(out, "remove the folder or choose another")
         if existing is not None:
-            # Hashes of files say nothing of what the model was made from.
+            # Without the files' hashes: the rest of the manifest says what the model was made from.
             made_from = {key: existing[key] for key in existing if key != FILES}
             if made_from == content:
                 return out
@@ -143,11 +143,11 @@ def write_folder(
                 if kept.query or kept.document:
                     write_prompts(making, kept)
                 vector = self_test_vector(making, str(out))
-                # Five digits: how many threads compute it may change the seventh, and the manifest has its hash.
+                # Five digits: the manifest has the file's hash, and the number of threads may change the seventh.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]
                 test = {"text": _TEXT, "pooling": "mean", "vector": numbers}
                 write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
-            # The manifest has the hashes of what is loaded, provenance those of all files: hence this order.
+            # In this order: the manifest has the hashes of files that are loaded, provenance the hashes of all files.
             write_manifest(making / MANIFEST, content, _hashes(making))
             write_text(making / "README.md", files.card(content))
             for name, text in texts.items():
@@ -184,19 +184,21 @@ def check_model(
 ) -> dict[str, Any] | None:
     """Compare the files of a model folder with its manifest, where that is one of this package.
 
-    Each file is hashed once in this process as long as it does not change. What others made has no such manifest.
+    Each file is hashed once in this process as long as it does not change. Folders that others made have no such
+    manifest.
 
     Returns:
         The manifest; None where there is none of ours.
 
     Raises:
-        UserError: the manifest or a file is missing or damaged.
+        UserError: the manifest is damaged or lists no files, or a file is missing or damaged.
     """
     path = folder / MANIFEST
     try:
         content = read_json(path, remedy)
     except FileNotFoundError:
         return None
+    # Another tool's manifest has none of our keys.
     if not isinstance(content, dict) or not {SEAL, FILES} & set(content):
         return None
     manifest = read_manifest(path, remedy)
@@ -249,7 +251,7 @@ def self_test_vector(
             f"{name} cannot be loaded with transformers: {cause}; is it a whole model?"
         ) from None
 
-    # Such outputs would look as if the first token did not see the last.
+    # Outputs that are not finite would look as if the first token did not see the last.
     if not hidden.isfinite().all():
         raise UserError(
             f"{name} has outputs that are no numbers; fetch or train the model again"
@@ -287,7 +289,7 @@ def checked_files(folder: Path, manifest: Mapping[str, Any], remedy: str) -> lis
         files = read_manifest(path, remedy).get(FILES, {})
     except FileNotFoundError:
         raise UserError(f"{path} is missing; {remedy}") from None
-    # A card is its user's to change, and a folder to add to.
+    # A user may change the card, and add or remove other files: such changes are named, not refused.
     lost = [name for name in files if not (folder / name).exists()]
     if others := strangers(folder, {**files, path.name: ""}):
         sentences.append(f"changed or added since: {first_of(others)}")
@@ -329,7 +331,7 @@ def checked_encoder(
 
 
 def _compare_self_test(stored: Any, vector: Tensor, name: str) -> str:
-    """Return in a sentence that a vector is the one of a self-test's file; refuse another, or another text's."""
+    """Return a sentence that a vector equals the one in a self-test's file; refuse another vector, or another text."""
     fields = stored if isinstance(stored, dict) else {}
     numbers = fields.get("vector")
     if not isinstance(numbers, list):

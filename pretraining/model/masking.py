@@ -58,7 +58,7 @@ class MaskRule:
         ends = config.bos_token_id, config.eos_token_id, config.pad_token_id
         special = set(others)
         for token in (*ends, config.mask_token_id):
-            # Not every tokenizer has all of them.
+            # Not every tokenizer has all these tokens.
             if token is not None:
                 special.add(token)
         return cls(
@@ -79,7 +79,7 @@ def sample_mask(
     (0, 0, sample id, epoch) is below the ratio. Two ratios therefore give nested masks: what 20 % masks, 40 %
     masks as well.
     """
-    # The same tokens in every validation, so that losses of different steps compare.
+    # The same tokens are masked in every validation, so that losses of different steps can be compared.
     epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
     counter = np.array([0, 0, sample_id, epoch], dtype=np.uint64)
     key = np.array([rule.seed, rule.stream], dtype=np.uint64)

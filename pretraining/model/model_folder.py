@@ -75,7 +75,7 @@ def eurobert_files(
         if tokenizer_dir is not None:
             copy_tokenizer(tokenizer_dir, folder)
 
-    # A causal model is not an encoder, and without a tokenizer no text can be read.
+    # The self-test embeds a text, for which it needs an encoder (a causal model is none) and a tokenizer.
     is_tried = tokenizer_dir is not None and not config.is_causal
     return ModelFiles(
         save=save,
@@ -156,7 +156,7 @@ def encoder_config(folder: Path) -> EncoderConfig:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
-    # Of nested fields only those of the positions change what is computed.
+    # Of nested fields only the rotary positions' change what is computed.
     kept = {
         name: value
         for name, value in fields.items()

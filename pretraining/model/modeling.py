@@ -61,7 +61,7 @@ def rotary_tables(
     They are computed in each pass: a buffer would be cast to bf16 along with the weights, and rotate wrongly.
     """
     even = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device)
-    # In the steps of transformers' Llama: another order would give other last bits.
+    # The same order of operations as in transformers' Llama: another would give other last bits.
     frequencies = 1.0 / (theta ** (even.float() / head_dim))
     angles = positions[..., None].float() * frequencies
     cos, sin = angles.cos(), angles.sin()
@@ -72,7 +72,7 @@ def rotary_tables(
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Return queries or keys (..., heads, D) rotated in float32, the two halves being the pair's coordinates."""
     halves = x.float().view(*x.shape[:-1], 2, x.shape[-1] // 2)
-    # Exchanged by a flip, which Inductor reads through; joined by `cat` they would be written once more.
+    # Halves are exchanged by a flip, which Inductor fuses; with `cat` they would be written once more.
     turned = halves * cos + halves.flip(-2) * sin
     return turned.flatten(-2).to(x.dtype)
 
@@ -103,7 +103,7 @@ class Attention(nn.Module):
         self.head_dim = config.head_dim
         hidden = config.hidden_size
         kv_inner = config.num_key_value_heads * config.head_dim
-        # Initial weights are drawn in this order (`initialise`).
+        # The order matters: initial weights are drawn in it (`initialise`).
         self.q_proj = nn.Linear(hidden, hidden, bias=False)
         self.k_proj = nn.Linear(hidden, kv_inner, bias=False)
         self.v_proj = nn.Linear(hidden, kv_inner, bias=False)
@@ -171,8 +171,8 @@ class EuroBertPreTrainedModel(CompiledBlocks, PreTrainedModel):  # type: ignore[
     _supports_sdpa = True
 
     def _init_weights(self, module: nn.Module) -> None:
-        # Called by transformers for what a checkpoint lacks (a new classifier); draws from the global generator,
-        # which the fine-tuning protocol seeds.
+        # transformers calls this for weights that a checkpoint lacks (a new classifier). Draws come from the global
+        # generator, which the fine-tuning protocol seeds.
         _initialise_module(module, self.config.initializer_range, None)
 
     @property
@@ -369,7 +369,7 @@ def _initialise_module(
     module: nn.Module, std: float, generator: torch.Generator | None
 ) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        # On the CPU and in float32, whatever the module: generators of devices give other numbers.
+        # Drawn on the CPU in float32, whatever the module: generators of other devices give other numbers.
         weights = torch.empty(module.weight.shape, dtype=torch.float32)
         weights.normal_(0.0, std, generator=generator)
         module.weight.copy_(weights)

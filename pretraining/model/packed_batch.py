@@ -117,6 +117,6 @@ def on_device(batch: Batch, device: torch.device | str, *, non_blocking: bool) -
 def positions_of(cu_seqlens: Tensor, num_tokens: int) -> Tensor:
     """Return each packed token's place in its sequence, shape (T,), int64, from cumulative lengths (S + 1,)."""
     begins, lengths = cu_seqlens[:-1].long(), cu_seqlens.diff().long()
-    # Without the size a GPU would be waited for, since it follows from the lengths there.
+    # With output_size torch need not wait for the GPU, where the size would be computed from the lengths.
     begin_of = torch.repeat_interleave(begins, lengths, output_size=num_tokens)
     return torch.arange(num_tokens, device=cu_seqlens.device) - begin_of

@@ -79,7 +79,12 @@ _ROPE_OF_LAYERS = {
     "gemma3_text": ("rope_theta", "rope_local_base_freq"),
     "modernbert": ("global_rope_theta", "local_rope_theta"),
 }
-"""Older names of a rotary base, of layers that see all and of those with a window."""
+"""Older names of a rotary base: of layers that see all, and of layers with a window."""
+_SCALING_OF_FULL_LAYERS = ("gemma3_text", "olmo3")
+"""Families with two kinds of layers of which transformers gives `rope_scaling` to the full ones only.
+
+Of others (ModernBERT, Gemma 4) it would scale the layers with a window as well, so they get no such field.
+"""
 
 
 def export_trained(
@@ -204,7 +209,7 @@ def export_llama(folder: Path, out: Path) -> Path:
             f"{folder} attends causally, so it is no encoder; export a model that ends in MLM"
         )
     names = {*shape_fields(shape_of(config)), *_SPECIAL_IDS}
-    names.remove("rope_theta")  # transformers 5 has it among `rope_parameters`
+    names.remove("rope_theta")  # transformers 5 has this field among `rope_parameters`
     fields = {name: getattr(config, name) for name in names}
     fields["rope_parameters"] = config.rope_parameters
     with torch.device("meta"):
@@ -282,7 +287,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     for name, tensor in state.items():
         if tensor.is_floating_point():
             state[name] = torch.lerp(tensor, before[name], share)
-    # Export writes its own of these, and the losses are those of other weights.
+    # Left out: fields that the export writes itself, and losses, which are those of other weights.
     about = _without(manifest, FILES, "records", *_OF_EXPORTS, "validation")
     about |= {"model": out.name, "share_of_the_start": share}
     config = encoder_config(finished) if is_eurobert(start) else None
@@ -307,10 +312,10 @@ def _head_outside(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
 
 
 def _write_config(folder: Path, inner: nn.Module) -> None:
-    """Write the `config.json` that transformers has saved again: with the direction, and for servers older fields."""
+    """Rewrite the `config.json` that transformers has saved: add the direction and, for servers, older fields."""
     fields: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
     config: Any = inner.config
-    # The start's: another objective's, and those of a head that is not here.
+    # Fields of the start that are no longer true: its objective's shift, and a removed head's labels.
     for name in (PREDICTION_SHIFT, *_LABELS):
         fields.pop(name, None)
     if has_own_flag(config):
@@ -326,36 +331,36 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
 def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return rotary positions in the fields that servers still read, in addition to transformers' `rope_parameters`."""
     rope = fields.get("rope_parameters") or {}
-    # A family with two kinds of layers has their fields one below the other; others have the fields of all.
+    # Families with two kinds of layers nest their fields by kind; others have one set for all layers.
     full = rope.get("full_attention", rope)
+    has_one_kind = full is rope
     sliding = rope.get("sliding_attention", {})
     kind = str(fields["model_type"])
     names = _ROPE_OF_LAYERS.get(kind, ("rope_theta",))
     older: dict[str, Any] = {}
+    # Of one name only: the full layers' base goes there, and a base of layers with a window has no older field.
     for name, of_layers in zip(names, (full, sliding), strict=False):
         if "rope_theta" in of_layers:
             older[name] = of_layers["rope_theta"]
-    # Of other families with two kinds of layers, transformers would take `rope_scaling` for both.
-    is_for_full_alone = full is rope or kind in ("gemma3_text", "olmo3")
     is_scaled = full.get("rope_type", "default") != "default"
-    if is_scaled and is_for_full_alone:
+    if is_scaled and (has_one_kind or kind in _SCALING_OF_FULL_LAYERS):
         older["rope_scaling"] = full
     return older
 
 
 def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
-    """Write the start's tokenizer with its mask token, which reads texts as the start's did; and its licence."""
+    """Write the start's tokenizer with its mask token, which reads texts as before, and the start's licence."""
     mask = start.mask
     special = {**start.tokenizer.special, "mask_token": mask.token}
     if start.tokenizer.end is None and data is not None:
-        # The end as the option named it that the shards were written with.
+        # The start names no end of text: it is the one that an option named when the shards were written.
         special |= read_tokenizer(data).special
     end = special.get("eos_token") or special.get("sep_token")
     special.setdefault("pad_token", end or mask.token)
     # A tokenizer.json may have been saved while it cut or padded texts.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
     if mask.origin != "own":
-        # As RoBERTa's and ModernBERT's: "the <|mask|>" has no token for the space.
+        # lstrip, as for RoBERTa's and ModernBERT's mask: "the <|mask|>" has no token for the space.
         added = []
         for item in content["added_tokens"]:
             if item["id"] == mask.id:
@@ -364,7 +369,7 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
         content["added_tokens"] = added
     inputs = ["input_ids", "attention_mask"]
     types = start.config.get("type_vocab_size")
-    # BERT's family marks the second text of a pair.
+    # Families like BERT mark the second text of a pair by token types.
     if isinstance(types, int) and types > 1:
         inputs.insert(1, "token_type_ids")
     write_tokenizer(
@@ -384,7 +389,7 @@ def _card(
 ) -> str:
     """Return the model card of an adapted encoder; `name`: what it is called where its manifest does not say."""
     front = ""
-    # The hub's front matter has an identifier: a licence in words is none.
+    # The hub's front matter takes only an identifier, not a licence in words.
     if licence and " " not in licence:
         front = f"license: {licence}\n"
     config = inner.config
@@ -406,7 +411,7 @@ def _card(
 
 
 def _servers(config: Any, name: str) -> str:
-    """Return what a card says of servers: how llama.cpp's converter, which asks for the class's name, reads it."""
+    """Return a card's sentence on servers: whether llama.cpp's converter, which goes by the class, reads the folder."""
     if name in _LLAMA_CPP:
         return "llama.cpp's converter reads this folder as it is."
     if config.model_type in _LLAMA_CPP_BASES:

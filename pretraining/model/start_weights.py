@@ -53,7 +53,7 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
         UserError: the shards were not written with the start's tokenizer, or have another mask; the command that writes
             them is named.
     """
-    # Its ends are those of the shards: an option may have named them.
+    # The end of text is not compared with the shards': an option may have named it. Any token will do here.
     start_tokenizer = text_tokenizer(
         start.tokenizer, start.text, end=start.tokenizer.mask.token
     )
@@ -77,7 +77,7 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
             start.folder,
         )
     rows = _grown(shape.vocab, start.tokenizer.rows)
-    # Of another class its sizes are not asked for: any will do.
+    # For a start of another class only rows and positions are asked for: the other sizes may be any.
     small = type(shape)(
         hidden=8,
         layers=1,
@@ -104,7 +104,7 @@ def load_start(start: Start, seed: int) -> Trained:
 
 
 def load_corrected(start: Start, seed: int) -> Trained:
-    """Return what `load_start` does of a start that `as_loaded` returned, whose tensors were compared then."""
+    """Return what `load_start` returns, for a start from `as_loaded`, which has compared the tensors already."""
     if start.is_own:
         return _load_own(start, seed)
     inner = _load_inner(start, seed)
@@ -155,7 +155,7 @@ def _config_of_llama(start: Start) -> EncoderConfig | None:
     for name in (*shape_fields(start.shape), *others):
         if fields.get(name) is not None:
             ours[name] = fields[name]
-    # Padding has no row of its own here; which tokens are special, the shards say.
+    # 0 for each: padding has no row of its own in this class, and special tokens come from the shards.
     for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
         ours[name] = 0
     return EncoderConfig(**ours)
@@ -273,7 +273,7 @@ class _Names:
 
 
 def _names_of(start: Start) -> _Names:
-    # On no device: only names are wanted, and weights of billions would fill the memory.
+    # On the meta device: only names are wanted, and billions of weights would fill the memory.
     with torch.device("meta"):
         inner = _from_config(start, start.shape.vocab)
     names = {}
@@ -443,12 +443,12 @@ def _grow(inner: Any, start: Start) -> None:
     old_rows, needed = embedding.shape[0], start.tokenizer.rows
     is_new_mask = start.mask.origin == "new"
     if needed > old_rows:
-        # With it, transformers would draw the new rows from a normal distribution around the mean.
+        # With mean_resizing, transformers would draw new rows from a normal distribution around the mean.
         with quiet():
             inner.resize_token_embeddings(_grown(old_rows, needed), mean_resizing=False)
         first_new, new = old_rows, slice(old_rows, None)
     elif is_new_mask:
-        # The new mask's id has a row already, which no token used.
+        # The new mask's id has a row already, which no token has used.
         first_new, new = start.mask.id, slice(start.mask.id, start.mask.id + 1)
     else:
         return

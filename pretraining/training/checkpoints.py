@@ -57,7 +57,7 @@ def checkpoint_steps(folder: Path) -> list[Checkpoint]:
     complete = []
     for path in folder.glob("step-*"):
         match = _NAME.fullmatch(path.name)
-        # A folder that is being removed has lost this file first.
+        # state.json is removed first, so a folder without it is no checkpoint, or half removed.
         if match and (path / _STATE).is_file():
             complete.append(Checkpoint(path=path, step=int(match[1])))
     return sorted(complete, key=lambda item: item.step)
@@ -95,7 +95,7 @@ Tensors = Mapping[str, Mapping[str, torch.Tensor]]
 def tensors_of(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, copied: bool = True
 ) -> Tensors:
-    """Return the weights and the optimizer's state; without a copy, on a CPU, they are those that are trained."""
+    """Return weights and optimizer state on the CPU; not `copied`, they may share memory with the trained tensors."""
     state = optimizer_state(model, optimizer)
     by_file: dict[str, dict[str, torch.Tensor]] = {}
     for file, tensors in ((_MODEL, model.state_dict()), (_OPTIMIZER, state)):
@@ -103,7 +103,7 @@ def tensors_of(
         storages: set[int] = set()
         for name, tensor in tensors.items():
             storage = tensor.untyped_storage().data_ptr()
-            # The format refuses two names of one storage, as tied weights are.
+            # The format refuses two names for one storage, which tied weights have.
             must_copy = copied or storage in storages
             storages.add(storage)
             content[name] = tensor.detach().to("cpu", copy=must_copy).contiguous()
@@ -173,7 +173,7 @@ def is_log_changed(folder: Path, up_to: int) -> bool:
         return False
     try:
         state = load_state(saved)
-    except UserError:  # whoever needs the checkpoint says what is wrong with it
+    except UserError:  # a damaged checkpoint is reported where it is needed
         return False
     record: LogRecord = state.get(LOG_RECORD, {})
     if not record:
@@ -187,7 +187,7 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
     Raises:
         UserError: one is missing or damaged.
     """
-    # Unseen, one changed bit trained on, to a loss of 5.675 in place of 3.797.
+    # Without this check, one changed bit went unnoticed, and training reached a loss of 5.675 instead of 3.797.
     check_files(checkpoint.path, load_state(checkpoint)[FILES], _REMEDY)
 
 
@@ -230,7 +230,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
     wanted = set(keep)
     for item in checkpoint_steps(folder)[:-1]:
         if item.step not in wanted:
-            # Without its state.json a half-removed folder is not a checkpoint any more.
+            # state.json goes first: without it a half-removed folder no longer counts as a checkpoint.
             (item.path / _STATE).unlink()
             shutil.rmtree(item.path, ignore_errors=True)
     remove_leftovers(folder)
@@ -285,7 +285,7 @@ class CheckpointWriter:
 
     def finish(self) -> UserError | OSError | None:
         """Wait until what was begun is written, and return what went wrong: the disk is full, or failed."""
-        # A Ctrl-C may end the wait: the next call then waits again.
+        # Ctrl-C may interrupt the wait, before `_pending` is cleared: the next call then waits again.
         error = None if self._pending is None else self._pending.exception()
         self._pending = None
         if error is None or isinstance(error, UserError | OSError):

@@ -113,7 +113,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         """
 
         def passes_of(batch: StepBatch, size: int) -> list[ObjectiveBatch]:
-            # Composer splits by numbers of sequences; a pass is full by its tokens (`lay_out`).
+            # `size` is ignored: Composer splits by numbers of sequences, but passes are filled by tokens (`lay_out`).
             del size
             return batch.microbatches
 
@@ -133,16 +133,16 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         """The sums of its fingerprint's halves and of the requests to stop and to save."""
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
-        # Halves of so few bits that doubles hold their sums exactly.
+        # The fingerprint is sent as two halves, of so few bits that doubles hold their sums over ranks exactly.
         high, low = divmod(batch.fingerprint, 2**32)
         requests = self._stop(), self._save()
         rest = torch.tensor([high, low, *requests], dtype=torch.float64)
-        # One sum a step for all of them, since the ranks wait for each other in each sum.
+        # Counts, fingerprint and requests share one sum a step: in each sum the ranks wait for each other.
         sums = self._ranks.sum(torch.cat([batch.counts, rest]))
         groups = len(batch.counts)
         self._counts, self._rest = sums[:groups], sums[groups:]
         weights = group_weights(self._counts, self._weighting)
-        # Composer takes the mean over all ranks' passes; the step's loss is their sum.
+        # Times the passes: Composer takes the mean over all ranks' passes, but the step's loss is their sum.
         return batch.weighed(weights * batch.passes)
 
     def sums(self) -> StepSums:
@@ -180,10 +180,10 @@ class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
         self._gradients = gradients
 
     def fit_start(self, state: State, logger: Logger) -> None:
-        """Put gradients into DDP's buckets where there are any."""
+        """Let gradients be views of DDP's buckets, if the model is wrapped in DDP."""
         del logger
         if isinstance(state.model, DistributedDataParallel):
-            # The first one's buckets are freed before the second's are made.
+            # Unwrapped first, so that the old wrapper's buckets are freed before the new one's are made.
             state.model = state.model.module
             state.model = DistributedDataParallel(
                 state.model, gradient_as_bucket_view=True
@@ -224,7 +224,7 @@ def additions(
     for word, part in _created("callbacks", record.callbacks, Callback):
         # A logger is one of Composer's callbacks, and the trainer takes it separately.
         kind = added.loggers if isinstance(part, LoggerDestination) else added.callbacks
-        # Composer's own only log; a user's own may do anything.
+        # Composer's own callbacks only log; a user's (MODULE:CLASS) may do anything.
         if is_logged or ":" in word:
             kind.append(part)
     for _, part in _created("algorithms", record.algorithms, Algorithm):
@@ -235,7 +235,7 @@ def additions(
     if record.wandb:
         import wandb
 
-        # Composer 0.32 calls it; wandb 0.31 has no such method any more.
+        # Composer 0.32 calls get_url, which wandb 0.31 no longer has.
         if not hasattr(wandb.Run, "get_url"):
             wandb.Run.get_url = lambda run: run.url
         init = {"config": values_of(config)}

@@ -65,7 +65,7 @@ class TrainingContext:
         self.data_folder, remote = find_shards(self.source)
         tokenizer = load_manifest(self.data_folder)["tokenizer"]
         if self.start is None:
-            # As the paper's training code writes tiktoken's shards: nothing before a document.
+            # The paper's training code puts nothing before a document, so shards of a new model must not either.
             if tokenizer.get("first"):
                 raise UserError(
                     f"{self.source} begins each document as texts do for an existing model, and a new model's begin "
@@ -74,7 +74,7 @@ class TrainingContext:
             self.model_config = config_of(self.shape, tokenizer)
         else:
             self.start = as_loaded(self.start)
-            # Hashed before the first step, whatever becomes of its files meanwhile.
+            # Hash the start before the first step: its files may change during training.
             _ = self.start.identity
             self.model_config = data_config(self.start, tokenizer, str(self.source))
         if not config.batches.microbatch:
@@ -113,7 +113,7 @@ class TrainingContext:
             fits = sequences_that_fit(
                 free_gb, length, fixed_gb=memory.fixed, each_gb=memory.each
             )
-        # Each rank lays out the passes of all, so they have one size.
+        # Each rank lays out the passes of all ranks, so they agree on the smallest of the ranks' sizes.
         return max(1, int(min(ranks.each(fits))))
 
     def _stage_data(self, location: str) -> Data:
@@ -140,7 +140,7 @@ class TrainingContext:
         stages = []
         for item in self.plan.lineage(stage):
             if "data" in item:
-                # The shards' hash counts, not where they are.
+                # The same shards in another place are the same data, so their hash replaces the path.
                 data = self._data_at[str(item["data"])]
                 item = item | {"data": data.manifest["sha256"]}
             stages.append(item)
@@ -167,18 +167,18 @@ class TrainingContext:
             step: updates that it has had.
             where: its path, for messages.
         """
-        # What began from random weights records nothing of a start.
+        # A checkpoint that began from random weights records no start, which equals None.
         wanted = {
             "start": None,
             **self.identity(stage),
             "interventions": self.config.interventions(step),
         }
         recorded = {part: state.get(part) for part in wanted}
-        # Before there was this choice, gradients were summed in float32.
+        # Older checkpoints do not record `gradients`: they were summed in float32.
         recorded["science"] = {"gradients": "fp32"} | (recorded["science"] or {})
         interventions = recorded["interventions"]
         if interventions and not interventions.get("peak_lr_from"):
-            # Of version 1, which could change the peak rate from a step on; here it was not.
+            # Version 1 could also change the peak rate from a step on; without such a change only `skip` counts.
             recorded["interventions"] = {"skip": interventions.get("skip")}
         differs = first_difference(recorded, wanted)
         if differs is None:
@@ -227,7 +227,7 @@ class TrainingContext:
         checkpoint = self.resume_point(stage, target)
         if checkpoint is None or checkpoint.step != target:
             return False
-        # A stage without steps of its own yet resumes from its parent's checkpoint.
+        # The checkpoint may be the parent's: this stage then has no step of its own yet.
         if checkpoint.path.parent != self.folder(stage.name):
             return False
         checkpoints.check_checkpoint(checkpoint)
@@ -241,13 +241,13 @@ class TrainingContext:
         rows = read_log(path, []) if path.is_file() else []
         if not rows:
             return False
-        # Of one step, the validation's row is the later one.
+        # A step's validation row comes after its training row: if the latter is last, the validation is missing.
         last_row = rows[-1]
         return (last_row["step"], last_row["split"]) == (target, "train")
 
 
 def _stages_text(stages: list[dict[str, Any]] | None) -> str:
-    """Return what a description has of the stages, for a sentence."""
+    """Return a description's stages in words, for a sentence."""
     texts = []
     for item in stages or []:
         text = f"{item.get('name')} from step {item.get('start')}"

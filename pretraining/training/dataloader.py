@@ -91,7 +91,7 @@ class Data:
         self._config, self._model_config = config, model_config
         batches, tokenizer = config.batches, self.manifest["tokenizer"]
 
-        # What the model can read.
+        # The model must have a row for each id, and know which ids are never masked.
         if tokenizer["vocab_size"] > model_config.vocab_size:
             raise UserError(
                 f"{folder}: its tokenizer has {tokenizer['vocab_size']} ids, but the model has rows "
@@ -104,7 +104,7 @@ class Data:
                 f"{model_config.max_position_embeddings} tokens"
             )
         self._vocab_size = tokenizer["vocab_size"]
-        # A text's first tokens stand in every text, and the unknown token in place of any other.
+        # Never masked: tokens that begin every text, and the unknown token, which may stand for any text.
         self._never_masked = [*tokenizer.get("first", ())]
         if "unknown_id" in tokenizer:
             self._never_masked.append(tokenizer["unknown_id"])
@@ -166,7 +166,7 @@ class Data:
         epoch, samples = self.order.batch_of(step)
         begins, ends = self._cut.spans(samples)
         shares = lay_out(ends - begins, world, batches.pass_tokens)
-        # By place in the step, not by rank or pass: the loss is then the same however they are shared.
+        # Groups go by place in the step, not by rank or pass: so the loss does not depend on how passes are shared.
         groups = np.arange(len(samples)) // batches.group_size
         counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0
@@ -206,7 +206,7 @@ class Data:
             return None
         self._opened = {(epoch, block)}
         work = firsts[part::parts], ends[part::parts]
-        # A daemon: a command that ends does not wait for shards that nobody reads.
+        # A daemon thread: a command that ends must not wait for shards that nobody will read.
         thread = Thread(target=self._open, args=work, name="shards", daemon=True)
         thread.start()
         return thread
@@ -218,7 +218,7 @@ class Data:
             for place in range(int(token_begins[0]), int(token_ends[1]), _STRIDE):
                 try:
                     self._train.read(place, place + 1)
-                # The step that needs the shard refuses it.
+                # Only warn here: the step that needs the shard will refuse it.
                 except (UserError, OSError) as error:
                     logger.warning("a shard could not be prefetched: %s", error)
                     return
@@ -273,7 +273,7 @@ class Data:
                 )
             parts = [slice(0, len(tokens))]
             if batches.attention == "document":
-                # Each document is a sequence of its own, which attention does not leave.
+                # Each document becomes a sequence, and attention does not cross sequences.
                 parts = split_documents(tokens, eos_id)
             for part in parts:
                 ids.append(begin + part.start)
@@ -287,7 +287,7 @@ class Data:
     def _prepare(
         self, packed: PackedBatch, objective: str, ratio: float | None, stream: int
     ) -> ObjectiveBatch:
-        """Return the batch for an objective; `stream` keys its masks: those of training, or of validation."""
+        """Return the batch for an objective; `stream` is a key of the masks' generator: training or validation."""
         rule = None
         if ratio is not None:
             rule = MaskRule.of(
@@ -323,8 +323,8 @@ class StageBatches:
         """
         self._data, self._stage, self._ranks = data, stage, ranks
         self._config, self._spans = config.batches, spans
-        # The processes that see one cache open its shards together: all, or those of this machine. Else each machine
-        # decompresses every shard, also into a folder that all see, such as a job's scratch.
+        # Processes that share a cache divide the opening of shards: all of them if all machines see the folder (such
+        # as a job's scratch), else those of each machine.
         self._opener = ranks.local_rank, ranks.local_world
         if ranks.share(data.cache):
             self._opener = ranks.rank, ranks.world
@@ -353,7 +353,7 @@ class StageBatches:
         return self._data.validation_passes // self._ranks.world
 
     def announce_epochs(self, first: int, end: int) -> None:
-        """Say at which of the steps [first, end) the next epoch begins, and in which they end."""
+        """Log at which of the steps [first, end) the next epoch begins, and in which epoch the steps end."""
         length = self._data.order.steps_per_epoch
         epochs = []
         for step in range(first, end):
@@ -391,7 +391,7 @@ def prefetched(
 
 def _fingerprint(packed: PackedBatch, prepared: ObjectiveBatch) -> int:
     """Return the sum of one hash per sequence (`StepBatch.fingerprint`), not yet modulo 2^64."""
-    # Little-endian integers of fixed width: a fingerprint is the same on every machine.
+    # Little-endian integers of fixed width, so that a fingerprint is the same on every machine.
     tokens = packed.tokens.numpy().astype("<i4")
     inputs = prepared.inputs.tokens.numpy().astype("<i4")
     bounds = packed.cu_seqlens.tolist()

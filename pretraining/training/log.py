@@ -68,13 +68,13 @@ class LogWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._log = _open_and_cut(path, step)
         self._timings = _open_and_cut(path.with_name(TIMINGS), step)
-        # Where the rows are others by now, later checkpoints keep the old record, so that the difference is found.
+        # If the rows have changed, later checkpoints keep the old record, so that an export finds the difference.
         self._lost_record: LogRecord | None = None
         if known and log_record(path, known["bytes"]) != known:
             self._lost_record = known
         self._size = path.stat().st_size
         self._digest = hashlib.sha256(path.read_bytes())
-        # A new file's name is on the disk only when its folder is.
+        # The name of a new file is safe on the disk only after its folder is synced.
         sync_folder(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
@@ -141,10 +141,10 @@ def read_log(path: Path, faults: list[str] | None = None) -> list[dict[str, Any]
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a log, longer ones than a row's in pieces."""
+    """Yield the lines of a log; a line longer than any row comes in pieces."""
     try:
         with os.fdopen(open_plain(path), "rb") as file:
-            # Not `for line in file`: a file without an end of line would be read into memory whole.
+            # Not `for line in file`, which would read a file without line ends into memory whole.
             while line := file.readline(_LONGEST + 1):
                 yield line
     except FileNotFoundError:
@@ -257,7 +257,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def validation_gain(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the first and the last validation loss at the ratio of the first, in words; empty where there is one."""
+    """Return the first and last validation loss at one masking ratio, in words; empty if there are not two."""
     losses: dict[float | None, list[float]] = {}
     for row in rows:
         # A validation without a token to predict has no loss.

@@ -35,7 +35,7 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
         start, shape = context.start, context.model_config
         if is_seeded:
             model = load_corrected(start, config.seed)
-            # Checkpoints will say that they began from the weights that were hashed before.
+            # Checkpoints record the hashes of the start, so the weights that were read must still be those.
             start.check_unchanged()
             try_export(start, model, context.data_folder / "tokenizer")
         else:
@@ -48,7 +48,7 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     model.to(device)
     dtype = torch.bfloat16 if context.bf16 else torch.float32
     if isinstance(model, EuroBertForMaskedLM):
-        # One product in place of three on a GPU; parameters keep their names in checkpoints.
+        # On a GPU queries, keys and values are one product, not three; in checkpoints the parameters keep their names.
         model.fuse_projections(device.type == "cuda")
         model.body.residual_is_narrow = config.machine.residual == "bf16"
         head_dim = model.config.head_dim
@@ -87,7 +87,7 @@ def compile_model(
     except torch.OutOfMemoryError:
         raise  # no fault of the compiler, and less would fit without it
     except RuntimeError as error:
-        # What Dynamo, Inductor and Triton raise is derived from it.
+        # Errors of Dynamo, Inductor and Triton are RuntimeErrors: train without compiled blocks.
         model.uncompile_blocks()
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = lines[0][:200]

@@ -143,7 +143,7 @@ def prepare(
     function: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
     function = pkgutil.resolve_name(OBJECTIVES[objective].prepare)
     parts = [function(sequence, rule) for sequence in batch.alone()]
-    # Places in a sequence become places in the packed batch.
+    # Positions count within a sequence: add where the sequence begins in the packed batch.
     positions = []
     for part, begin in zip(parts, batch.cu_seqlens[:-1].tolist(), strict=True):
         if part.positions is not None:
@@ -198,7 +198,7 @@ def group_weights(counts: Tensor, weighting: str) -> Tensor:
     counts = counts.double()
     has_targets = counts > 0
     weights = has_targets.double() if weighting == "equal" else counts
-    # Without a target in the whole step all weights are 0, and so is their sum.
+    # Without a target in the whole step the weights sum to 0: clamped, against a division by 0.
     least = torch.finfo(torch.float64).tiny
     shares = weights / weights.sum().clamp(min=least)
     return torch.where(has_targets, shares / counts.clamp(min=1), 0.0)

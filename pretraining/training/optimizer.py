@@ -66,7 +66,7 @@ def rates_by_step(
     """
 
     def rate_after(updates: int) -> float:
-        # It asks once more after the last update, for which a decay has no rate.
+        # LambdaLR asks once more after the last update, for which a decay has no rate: repeat the last.
         return multiplier(min(first + updates, end - 1))
 
     return LambdaLR(optimizer, rate_after)
@@ -84,7 +84,7 @@ def optimizer_state(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, Tensor]:
     """Return the optimizer's tensors as `<what>.<parameter>`, on the CPU (not copied there), none of them a scalar."""
-    # A parameter's number is its place among all of them.
+    # The optimizer's state numbers parameters by their place in the model.
     state = optimizer.state_dict()["state"]
     tensors = {}
     for number, (name, _) in enumerate(model.named_parameters()):
@@ -162,7 +162,7 @@ class WSD:
         if step < self.warmup_steps:
             multiplier = (step + 1) / self.warmup_steps
 
-        # A second one after a decayed checkpoint.
+        # A second warm-up after a decayed checkpoint.
         if self.rewarm_first is not None:
             place = step - self.rewarm_first
             if 0 <= place < self.rewarm_steps:
@@ -184,7 +184,7 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
     A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
     a decayed checkpoint is warmed up again, over the settings' `rewarm_steps` (the paper does not say how).
     """
-    # Own models keep the paper's last update without a rate; the decay of a start has one to its last update.
+    # As in the paper, a new model's last update has a rate of 0; from a start, the last update still has a rate.
     schedule = WSD(
         warmup_steps=settings.warmup_steps, is_paper=not model.start, curve=stage.curve
     )

@@ -57,7 +57,7 @@ def measured_gb(
     length = config.batches.max_length
     tokens = np.arange(length) % model_config.vocab_size
     peaks_gb = []
-    # The first pass makes the gradients, which the others find; two sequences more then show what one takes.
+    # The first pass allocates the gradients. The second and third then differ by two sequences: half is one's memory.
     for count in (1, 1, 3):
         packed = PackedBatch.of([tokens] * count, max_length=length)
         torch.cuda.reset_peak_memory_stats(device)

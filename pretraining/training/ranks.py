@@ -44,8 +44,8 @@ class Ranks:
         os.environ.update(slurm_environment(os.environ))
         is_chosen = any(name in os.environ for name in _ALLOCATOR)
         if torch.version.cuda is not None and not is_chosen:
-            # Passes differ in tokens, and segments of fixed size break up: on 80 GB the 1B model would run out of
-            # memory with a sixth of it idle.
+            # Passes differ in tokens, which fragments memory in segments of fixed size: on 80 GB the 1B model would
+            # run out of memory with a sixth of it idle.
             os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
         if torch.cuda.is_available():
             device = torch.device("cuda", dist.get_local_rank())
@@ -54,7 +54,7 @@ class Ranks:
             device = torch.device("cpu")
         rank, world = dist.get_global_rank(), dist.get_world_size()
         if world > 1 and not dist.is_initialized():
-            # Before anything else, for Composer would set up its own.
+            # Before Composer, which would set up the processes with its own timeout.
             kind = "gpu" if device.type == "cuda" else "cpu"
             dist.initialize_dist(kind, timeout=timeout)
         return cls(rank=rank, world=world, device=device)
@@ -93,7 +93,7 @@ class Ranks:
         """Return whether the processes of all machines see one folder; it must exist."""
         if self.local_world == self.world:
             return True
-        # A name that nobody else has: the first process draws it, and the sum brings it to the others.
+        # The file's name is a random number: the first process draws it, and the sum brings it to the others.
         number = self.total(secrets.randbelow(2**40) if self.rank == 0 else 0)[0]
         mark = folder / f".shared-{number:.0f}"
         if self.rank == 0:
@@ -130,12 +130,12 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
     tasks = int(environment.get("SLURM_NTASKS", "1"))
     if tasks < 2 or "RANK" in environment or "SLURM_PROCID" not in environment:
         return {}
-    # A step may run on some of the job's nodes, and its processes meet at the first of these.
+    # A job step may run on only some of the job's nodes: its processes meet at the first node of the step.
     job_nodes = environment.get("SLURM_NNODES", "1")
     nodes = int(environment.get("SLURM_STEP_NUM_NODES", job_nodes))
     job_hosts = environment.get("SLURM_JOB_NODELIST", "localhost")
     hosts = environment.get("SLURM_STEP_NODELIST", job_hosts)
-    # Below the range that Linux hands out to others (32768 and up); two jobs on a node never meet.
+    # Below the ports that Linux gives other programs (32768 and up); by the job's number, two jobs on a node differ.
     port = 12_000 + int(environment["SLURM_JOB_ID"]) % 20_000
     return {
         "RANK": environment["SLURM_PROCID"],

@@ -100,7 +100,7 @@ def train(
     # Seconds: twice the minutes of the watchdog, whose sentence says more.
     ranks = Ranks.here(timeout=120 * config.machine.timeout_minutes)
     if ranks.rank:
-        # Only the first process logs.
+        # Only the first process logs progress; the others only warn.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
     context = TrainingContext(
         targets=targets,
@@ -120,7 +120,7 @@ def train(
     if targets.is_model:
         refuse_other_folder(model_folder)
         check_tokenizer(context.data_folder, context.data.manifest)
-    # Looked at again, whatever the folder: a damaged model is refused, not believed.
+    # The finished model is checked again, not believed: a damaged one is refused.
     if targets.is_model and _is_finished(context, *targets.stages[-1], model_folder):
         logger.info("%s: nothing to do; the model is complete", model_folder)
         return True
@@ -169,7 +169,7 @@ def export_checkpoint(
         UserError: it is not a checkpoint, or was trained with another tokenizer than the data's, or from another start.
     """
     saved = _checkpoint_in(checkpoint)
-    # `_remote` keeps the copy of the small files alive.
+    # `_remote` is not used, but holds the temporary copy of the small files.
     folder, _remote = find_shards(data)
     state = checkpoints.load_state(saved)
     shards = load_manifest(folder)
@@ -188,7 +188,7 @@ def export_checkpoint(
             f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
             "are in state.json)"
         )
-    # The same weights beside other small files, as after a repair of the tokenizer's: the export takes these.
+    # The start has the same weights but other small files, as after a repair of its tokenizer: export with these.
     if start is not None and given_start != recorded_start:
         data_config(start, shards["tokenizer"], str(data))  # refuses other ids
         logger.warning(
@@ -248,7 +248,7 @@ def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
 
 def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> bool:
     """Train one stage up to a step, unless it is there; return whether it got there."""
-    # Looked at without the lock first: models that leave from one finished trunk may start at the same moment.
+    # First without the lock: models that continue one finished trunk may start at the same moment.
     if context.is_done(stage, target):
         return True
     with _only_process(context.folder(stage.name), stage.name, context.ranks):
@@ -260,14 +260,14 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
         finally:
             is_cuda = context.ranks.device.type == "cuda"
             if is_cuda or context.shape.encoder_parameters > _SMALL:
-                # Composer's trainer is full of cycles, and what comes next needs the memory.
+                # Composer's trainer has reference cycles, and the next stage or the export needs its memory.
                 gc.collect()
             if is_cuda:
                 torch.cuda.empty_cache()
 
 
 def _export(context: TrainingContext, model_folder: Path) -> None:
-    """Write the finished model and its log; of one that is there already, only the log."""
+    """Write the finished model and its log; if the model is there already, only the log."""
     model, ranks = context.targets.model, context.ranks
     stages = [stage for stage, _ in context.targets.stages]
     last = stages[-1]
@@ -280,7 +280,7 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
     log = log_text(rows)
     sealed = check_model(model_folder)
     if sealed is not None:
-        # A finished model whose log was deleted gets it back, if it is the one that was sealed.
+        # A finished model whose log was deleted gets its log back, if it is the log that was sealed.
         if sha256_bytes(log.encode()) == sealed.get("records", {}).get(LOG):
             write_text(model_folder / LOG, log)
         else:
@@ -293,7 +293,7 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
     config = export_config(
         context.start, context.shape, data["tokenizer"], is_causal=is_causal
     )
-    # A model has the same bytes wherever it is trained, so the machine stands in provenance.json.
+    # The machine is recorded in provenance.json: the model's own files have the same bytes wherever it is trained.
     origin = provenance("full", PACKAGES)
     origin["machine"] = f"{ranks.world} x {ranks.device_name}"
     manifest = _manifest(context, last, state, rows=rows, lacks=lacks)
@@ -376,42 +376,53 @@ def _source_of(data: dict[str, Any]) -> dict[str, Any]:
 def _log_rows(
     context: TrainingContext, stages: list[PlannedStage], step: int
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the log's rows of a model's stages, and which steps have none that should; these are warned of.
+    """Return the log's rows of a model's stages, and a phrase on what each stage's log lacks."""
+    rows: list[dict[str, Any]] = []
+    lacks: list[str] = []
+    # A stage ends where the model's next begins, though its trunk may be trained further.
+    ends = [*(stage.first_step for stage in stages[1:]), step]
+    for stage, end in zip(stages, ends, strict=True):
+        stage_rows, lack = _stage_rows(context, stage, end)
+        rows += stage_rows
+        if lack:
+            lacks.append(lack)
+    return rows, lacks
+
+
+def _stage_rows(
+    context: TrainingContext, stage: PlannedStage, end: int
+) -> tuple[list[dict[str, Any]], str]:
+    """Return a stage's rows up to the step `end`, and what its log lacks, which is warned of; '' if nothing.
 
     A lost or damaged log does not stop an export.
     """
+    path = context.folder(stage.name) / LOG
+    faults: list[str] = []
+    rows = [row for row in read_log(path, faults) if row["step"] <= end]
+    logged = {row["step"] for row in rows if row["split"] == "train"}
     every = context.config.record.log_every
-    rows: list[dict[str, Any]] = []
-    lacks: list[str] = []
-    # A trunk may be longer than the model needs.
-    ends = [*(stage.first_step for stage in stages[1:]), step]
-    for stage, end in zip(stages, ends, strict=True):
-        path = context.folder(stage.name) / LOG
-        faults: list[str] = []
-        stage_rows = [row for row in read_log(path, faults) if row["step"] <= end]
-        logged = {row["step"] for row in stage_rows if row["split"] == "train"}
-        first_due = every * (stage.first_step // every + 1)
-        missing = [due for due in range(first_due, end + 1, every) if due not in logged]
-        # Of several faults of one file the first says enough.
-        sentences = faults[:1]
-        if missing:
-            lack = f"{stage.name}: {len(missing)} of the steps {missing[0]} to {missing[-1]}"
-            lacks.append(lack)
-            sentences.append(f"it has no rows of {lack}")
-        elif checkpoints.is_log_changed(path.parent, end):
-            lacks.append(
-                f"{stage.name}: the rows up to step {end} as they were written"
-            )
-            if not faults:
-                sentences.append("rows of it have changed since they were written")
-        if sentences:
-            logger.warning(
-                "%s: the model is written with the rest of this log (%s)",
-                path,
-                "; ".join(sentences),
-            )
-        rows += stage_rows
-    return rows, lacks
+    first_due = every * (stage.first_step // every + 1)
+    missing = [due for due in range(first_due, end + 1, every) if due not in logged]
+    # Of several faults of one file the first says enough.
+    sentences = faults[:1]
+    lack = ""
+    if missing:
+        lack = (
+            f"{stage.name}: {len(missing)} of the steps {missing[0]} to {missing[-1]}"
+        )
+        sentences.append(f"it has no rows of {lack}")
+    elif checkpoints.is_log_changed(path.parent, end):
+        lack = f"{stage.name}: the rows up to step {end} as they were written"
+        # A fault that was named already explains the change.
+        if not faults:
+            sentences.append("rows of it have changed since they were written")
+    if sentences:
+        logger.warning(
+            "%s: the model is written with the rest of this log (%s)",
+            path,
+            "; ".join(sentences),
+        )
+    return rows, lack
 
 
 @contextmanager
@@ -420,7 +431,7 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
     path = folder / ".lock"
 
     def end_process() -> None:
-        # Whoever took the lease trains on from the last checkpoint: not one more file may be written here.
+        # The process that took the lease continues from the last checkpoint: this one must not write another file.
         logger.error(
             "%s: another process took over the training of %s; this one ends",
             path,
@@ -432,7 +443,7 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
         holder = None
         if ranks.rank == 0:
             holder = stack.enter_context(try_lease(path, end_process))
-        # All processes of the job end where the first one finds it taken: they would wait for it without end.
+        # If the first process finds the lease taken, all of the job end: the others would wait for it without end.
         if ranks.total(holder is not None)[0]:
             raise UserError(
                 f"{folder}: {holder or 'another process'} is training {name}; wait for it, then run the same command "

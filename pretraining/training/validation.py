@@ -57,7 +57,7 @@ def starts_with_validation(
         if not is_milestone and step % record.eval_every:
             return False
         log = context.folder(stage.name) / LOG
-        # Only the first rank keeps a log; the others hear of it by the sum.
+        # Only the first rank keeps a log; the others learn its answer from the sum.
         lacks_row = ranks.rank == 0 and not _has_validation(log, step)
         return ranks.total(float(lacks_row))[0] > 0
     if stage.parent is None:

@@ -67,7 +67,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         """Begin to watch."""
         self._moved_at = time.monotonic()
         if self._ranks.world > 1:
-            # A connection of its own: the training's may be held by a call that waits.
+            # A separate connection: the training's connection may be held by a call that waits.
             self._store = distributed_c10d._get_default_store().clone()
             self._store.set_timeout(timedelta(seconds=10 + _LOOKS * self._beat))
             threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
@@ -121,7 +121,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
                 self._report()
             after = self._reports()
         except RuntimeError:
-            # The store is gone, and with it the first rank, which keeps it.
+            # The store is gone, so the first rank, which keeps it, has ended.
             before = {}
             after = {rank: _Report(0, 0, 0, "the first node") for rank in world[1:]}
         lost = []
@@ -141,7 +141,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         if self._ranks.rank == running[0]:
             logger.error("%s", self._sentence(lost, after))
         else:
-            # The first to end may take the others with it.
+            # Wait until the message is logged: the first process to end may end the others too.
             time.sleep(_LOOKS * self._beat)
         os._exit(AGAIN)
 
