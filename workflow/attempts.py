@@ -130,7 +130,7 @@ def attempts_in(path: Path) -> list[Attempt]:
         lines = read_bounded(path).splitlines()
     except FileNotFoundError:
         return []
-    # Each value is converted to its field's type: a file that somebody changed may have another.
+    # Each value is converted to its field's type, since the file may hold another.
     kinds = {name: type(value) for name, value in vars(Attempt()).items()}
     attempts: dict[tuple[str, str, str], Attempt] = {}
     for line in lines:

@@ -112,7 +112,7 @@ def sentences(
 def _columns(
     line: str, word: int = 0, tag: int = -1, count: int = 0
 ) -> tuple[str, str] | None:
-    """Read a word and a tag by the numbers of their columns, the first and the last by default; `count`: of a line."""
+    """Read a word and a tag from the columns `word` and `tag` of a line; `count`: columns it must have, 0 for any."""
     parts = _cut(line)
     if parts[0].startswith("-DOCSTART-"):
         return None

@@ -198,7 +198,7 @@ def _start_number(start: Any) -> int | None:
 
 
 def _place(text: Any, context: str, start: int | None) -> int:
-    """Return where the answer begins: at its start, there after a change of units, or at the nearest occurrence."""
+    """Return where the answer begins: at the given start, in letters or other units, or at the nearest occurrence."""
     if not isinstance(text, str) or not text:
         raise BadRowError(f"an answer is not text: {text!r:.80}")
     if start is not None:
