@@ -122,7 +122,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.resume_step = self.saved_step = self.progress.step
         self.is_stopped = False
 
-        # What the last bits depend on goes into every checkpoint.
+        # Everything on which the last bits of results depend is recorded in each checkpoint.
         precision = "bf16" if context.bf16 else "fp32"
         self.numerics = {
             "precision": precision,
@@ -149,12 +149,12 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.writer: checkpoints.CheckpointWriter | None = None
         if is_first:
             recorded = None
-            # The checkpoint of a parent, where the stage begins, speaks of the parent's log.
+            # A parent's checkpoint, from which the stage begins, records the parent's log, not this stage's.
             if checkpoint is not None and checkpoint.path.parent == self.folder:
                 recorded = state.get(checkpoints.LOG_RECORD)
             last_row = self._last_step_of_log(checkpoint)
             self.log = LogWriter(self.folder / LOG, last_row, recorded)
-            # A CPU would hold weights and moments twice, and has no time to win.
+            # Only on a GPU: on a CPU a copy of weights and moments would double their memory and gain no time.
             is_background = ranks.device.type == "cuda"
             self.writer = checkpoints.CheckpointWriter(
                 self.folder, self.log.sync, background=is_background
@@ -209,11 +209,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 )
                 with self.requests.listening():
                     self._validate_and_fit()
-                    # All ranks end where the first could not write its last checkpoint.
+                    # If the first rank could not write its last checkpoint, all ranks end.
                     self._agree(None if self.writer is None else self.writer.finish())
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
-        # Composer makes a SystemExit of a KeyboardInterrupt.
+        # Composer turns a KeyboardInterrupt into a SystemExit.
         except (KeyboardInterrupt, SystemExit) as error:
             if getattr(error, "code", None) == AGAIN:
                 raise  # `_fit` has said why
@@ -283,17 +283,17 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 # float32 weights, and autocast in their passes.
                 device="gpu" if ranks.device.type == "cuda" else "cpu",
                 precision="amp_bf16" if self.context.bf16 else "fp32",
-                # Not read: the data loader has made the passes (`StepData`).
+                # Not used: the data loader has made the passes (`StepData`).
                 device_train_microbatch_size=1,
                 # Passes are averaged by their "tokens that generate loss", which are 1 for each (`StepData`).
                 accumulate_train_batch_on_tokens=True,
-                # Of Python, NumPy and torch, for algorithms: batches, masks and weights have generators of their own.
+                # Seeds Python, NumPy and torch for algorithms; batches, masks and weights have their own generators.
                 seed=config.seed,
-                # As in `Ranks.here`.
+                # The same timeout as in `Ranks.here`.
                 dist_timeout=120 * config.machine.timeout_minutes,
             )
             stack.callback(close, trainer)
-            # Its clock, which would begin at zero: `max_duration`, callbacks and dashboards count from random weights.
+            # The trainer's clock would begin at 0; `max_duration`, callbacks and dashboards count from random weights.
             trainer.state.timestamp = Timestamp(batch=first, token=self.progress.tokens)
             stack.enter_context(self.watchdog)
             self.speed = Speed()
@@ -328,7 +328,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.watchdog.mark(self.progress.step, 1)
 
     def before_forward(self, state: State, logger: Logger) -> None:
-        """Drop an update on a CPU where somebody asks to stop: its passes take seconds, all of them minutes."""
+        """Drop a CPU's update when somebody asks to stop: one pass takes seconds, the whole update minutes."""
         del state, logger
         finished_passes = self.passes
         self.passes += 1
@@ -357,7 +357,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         weights nor moments.
         """
         del logger
-        # Whoever has a target need not wait for the sum over all processes.
+        # Only a rank without a target needs the sum over all ranks, for which it has to wait.
         if not self.update.counts.any() and not self.data.sums().predicted:
             state.optimizers[0].zero_grad(set_to_none=True)
             return
@@ -421,7 +421,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         sums = self.data.sums()
         is_stopped = sums.stop
         if self.context.ranks.world == 1:
-            # Nobody else has to agree, so a signal that came meanwhile counts.
+            # A single rank need not agree with others, so a signal since the update's sum counts as well.
             is_stopped = is_stopped or self.requests.stop()
         is_due = step % self.context.config.record.save_every == 0
         # By the clock as well: a crash costs ten minutes, not a thousand steps.
@@ -459,7 +459,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     # Checkpoints.
 
     def _save(self) -> None:
-        """Have the checkpoint written, on a GPU while training continues, and those no longer needed removed."""
+        """Have the checkpoint written (on a GPU while training continues) and checkpoints no longer needed removed."""
         step, stage = self.progress.step, self.stage
         state: dict[str, Any] = {
             "stage": stage.name,
@@ -514,7 +514,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         def after_pass(number: int, seconds: float, batch: ObjectiveBatch) -> None:
             self.watchdog.mark(self.progress.step, 0)
             if number == 0 and self.progress.step == self.resume_step:
-                # The backward pass costs twice the forward one, which is all of a validation's.
+                # Times 3: a training pass also goes backward, which costs twice the forward pass that was timed.
                 self._say_how_long("pass of a validation", 3 * seconds, batch)
             if self._is_stopped_after(number, self.batches.validation_passes):
                 raise _StopUpdateError
@@ -545,7 +545,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         saved = checkpoints.checkpoint_steps(self.folder)
         if not saved:
             return -1
-        # The rows after an older checkpoint belong to the newer ones, which stay.
+        # After an older checkpoint the log is not cut: the later rows belong to newer checkpoints, which stay.
         return saved[-1].step if saved[-1] == checkpoint else None
 
     def _write(self, split: str, row: LogRow) -> None:
