@@ -103,7 +103,7 @@ def counted_scores(
     """Return the validation and the test score by which a run counts.
 
     Args:
-        record: its manifest; empty where there is none, as in the release.
+        record: the run's manifest; empty where there is none, as in the release.
         dataset: what it was evaluated on. Of one of one's own the paper says no metric: by the paper's protocol, too,
             its runs are scored by the standard metric that it names.
         protocol: `paper`, `standard`, or the name of a metric in `run.json`.

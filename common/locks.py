@@ -66,7 +66,7 @@ def try_lease(
     minutes.
 
     Args:
-        path: its file, removed at the end.
+        path: the lease's file, removed at the end.
         lost: called from a thread when another process took the lease, as after a suspended machine wakes up.
 
     Raises:

@@ -135,7 +135,7 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str) -> None:
     """Compare files with their hashes: each is read once in this process as long as it does not change.
 
     Args:
-        folder: where they are.
+        folder: where the files are.
         files: the SHA-256 of each, by its path below the folder.
         remedy: what the user can do about a damaged one, for the message.
 
@@ -201,7 +201,7 @@ def check_outputs(
     """Refuse to write files where others of their names are: neither what the record lists, nor the same already.
 
     Args:
-        folder: where they go.
+        folder: where the files go.
         contents: the SHA-256 of each, by its path below the folder; "" for the record.
         record: the manifest or provenance that lists what was written there before.
 

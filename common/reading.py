@@ -103,7 +103,7 @@ def refuse_binary(
 
     Args:
         name: the file's.
-        start: its first bytes, or all.
+        start: the file's first bytes, or all.
         rows: as what rows may be saved here.
         packed: whether a packed file would be read here under the right name.
 
@@ -143,7 +143,7 @@ def text_of(
     """Return a text in UTF-8, without a mark at its beginning.
 
     Args:
-        name: its file's.
+        name: the file's name.
         content: a line of it, or all.
         line: the number of its first line.
         rows: as `refuse_binary` takes it.

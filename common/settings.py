@@ -269,8 +269,8 @@ def refuse_code(values: Mapping[str, object], where: str) -> None:
     """Refuse settings of a file that name code to import: that is for the command line alone.
 
     Args:
-        values: by setting.
-        where: where they stand, for the message.
+        values: the file's values by setting.
+        where: where the values stand, for the message.
 
     Raises:
         UserError: `callbacks`, `algorithms` or `loggers` name a MODULE:CLASS.

@@ -182,7 +182,7 @@ def refuse_fewer_gpus(
 
     Args:
         wanted: how many.
-        environ: of the command that is to be started.
+        environ: the environment of the command that is to be started.
         host: where /proc is.
 
     Raises:

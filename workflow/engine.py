@@ -69,7 +69,7 @@ def run_workflow(
 
     Args:
         workflow: the jobs.
-        folder: where they work and what they make is.
+        folder: where the jobs work and leave their files.
         profile: where jobs run.
         announce: called with the jobs to do and those on Slurm, before any starts.
         dry_run: stop after `announce`.
@@ -153,7 +153,7 @@ def reconcile(
 
     Args:
         workflow: the jobs.
-        folder: where they work.
+        folder: where the jobs work.
         change: whether markers may be changed.
         retry_failed: whether runs that are recorded as failed count as missing; their records are removed.
         live: markers of jobs that are at work, whose files are left alone.

@@ -344,11 +344,11 @@ def load_workflow(folder: Path) -> Workflow:
 def refuse_other_settings(
     workflow: Workflow, folder: Path, live: Collection[str] = ()
 ) -> None:
-    """Refuse a workflow that would reuse what the folder's earlier one made from other things.
+    """Refuse a workflow that would reuse files that an earlier workflow of the folder made from other inputs.
 
     Args:
-        workflow: what is to be done now.
-        folder: its folder; where it has no `WORKFLOW`, nothing of others may be where a study writes.
+        workflow: the jobs to be done now.
+        folder: the workflow's folder; without a `WORKFLOW` file there, no file may be in the places of a study's.
         live: markers of jobs of an earlier call that are still queued or running.
 
     Raises:

@@ -146,11 +146,11 @@ def _slurm_jobs(name: str) -> list[SlurmJob]:
 def unseen_attempts(
     jobs: Mapping[str, Job], folder: Path, queue: Queue
 ) -> list[tuple[Job, Attempt]]:
-    """Return the Slurm jobs that started, have no end on disk, and of which Slurm says neither that they run nor not.
+    """Return attempts of Slurm jobs that began and have no end on disk, of which Slurm does not say if they still run.
 
     Args:
         jobs: the study's jobs by marker.
-        folder: its folder.
+        folder: the study's folder.
         queue: what Slurm's queue shows.
     """
     unended = []

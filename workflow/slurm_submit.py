@@ -62,11 +62,11 @@ def submit(
 ) -> Submission:
     """Submit those of some jobs that are not queued or running, in order, each after those that it needs.
 
-    The first is the job that submits the others, held: it keeps a place for itself, and goes where none is needed.
+    The first is the job that submits the others, held: it keeps a place for itself, and is cancelled if not needed.
 
     Args:
         workflow: the study's jobs.
-        folder: where they work.
+        folder: where the jobs work.
         todo: markers of jobs that are not done, those that others need first.
         queue: what Slurm knows of the study.
 

@@ -108,7 +108,7 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
 
     Args:
         job: the job.
-        workflow: its workflow.
+        workflow: the workflow that the job belongs to.
         folder: where it works.
         number: of the Slurm job that the study submitted for it, which is put back into the queue instead; empty: here.
     """
@@ -287,8 +287,8 @@ def launcher_of(
 
     Args:
         job: the job.
-        environ: its environment; Slurm's variables name its nodes.
-        gres: what Slurm calls a GPU.
+        environ: the job's environment; Slurm's variables name its nodes.
+        gres: Slurm's word for a GPU.
         numa: how torchrun binds processes to cores; empty: not at all.
 
     Raises:
@@ -364,7 +364,7 @@ def run_until(
         log_file: appended to.
         seconds: after so many it is asked to save and stop. SIGUSR1 (Slurm's warning before the time limit) and
             SIGTERM to this process do so at once.
-        environ: its environment.
+        environ: the command's environment.
         stop: how it is asked: a signal to its process group, or a file that is made.
         folder: where it works; the current folder without.
     """

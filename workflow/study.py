@@ -70,7 +70,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
 
     Args:
         target: as `models_of` takes it.
-        settings: of the study.
+        settings: the study's settings.
         image: the image that jobs run in.
 
     Raises:

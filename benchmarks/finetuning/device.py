@@ -111,7 +111,7 @@ class RunDevice:
         """Return which rows of a step share a forward pass: longest first, or exact micro-batches in their order.
 
         Args:
-            lengths: of each row, in tokens.
+            lengths: the length of each row, in tokens.
             groups: how many rows, one after the other, are a micro-batch.
             packed: whether a pass may leave padding out, where that pays.
         """

@@ -223,10 +223,10 @@ def _class_head(
     taken either, which is said.
 
     Args:
-        encoder: what it is put on.
+        encoder: the encoder that the head is put on.
         auto: transformers' class that knows the classes with such a head.
         labels: number of labels.
-        shape: that of its logits for two rows of six tokens.
+        shape: the shape of the logits for two rows of six tokens.
         head: whose head is wanted.
     """
     config: Any = encoder.base.config

@@ -50,7 +50,7 @@ def write_model(
 
     Args:
         encoder: the model.
-        head: its head; None for retrieval.
+        head: the model's head; None for retrieval.
         folder: where to, a folder that is there.
         device: where the model is, and the precision that it was evaluated in.
         labels: names of the head's outputs.

@@ -115,8 +115,8 @@ def distinct_order(
     A row that would is of the next batch; those of a pass that fill no batch any more are left out of it.
 
     Args:
-        keys: of each row, its query and its positive.
-        seed: of the order.
+        keys: the query and the positive of each row.
+        seed: the seed of the order.
         batch: rows of a batch.
     """
     passes = pair_order(len(keys), seed, max(1, len(keys)))
@@ -205,7 +205,7 @@ def fine_tune(
         objective: the family's training data and loss.
         device: device, precision and size of forward passes.
         lr: peak learning rate.
-        seed: of the order of the examples and of dropout.
+        seed: the seed of the examples' order and of dropout.
         steps: number of optimiser steps.
         fine_tuning: the other hyper-parameters.
         watch: passes the steps through and may show them.

@@ -73,7 +73,7 @@ def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
 
     Args:
         predicted: tag of each word, one row per sentence.
-        gold: the same for the gold tags; rows of the same lengths.
+        gold: the gold tags, in rows of the same lengths.
 
     >>> sentence_f1s(Ragged.of([[0, 1, 0]]), Ragged.of([[0, 1, 1]]))  # tag 0: 2/3, tag 1: 2/3
     array([0.66666667])
@@ -106,7 +106,7 @@ def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
 
     Args:
         predicted: truthy where a position is predicted to be in the answer; a row is a padded sequence.
-        gold: the same for the first gold answer, rows of the same lengths.
+        gold: the positions of the first gold answer, in rows of the same lengths.
 
     >>> position_f1s(Ragged.of([[0, 1, 1, 0]]), Ragged.of([[0, 0, 1, 0]]))
     array([0.66666667])
@@ -135,8 +135,8 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     places, as in `sklearn.metrics.ndcg_score`.
 
     Args:
-        similarities: of the retrieved documents, best first, shape (queries, depth).
-        relevances: of the same documents, 0 or 1, same shape.
+        similarities: similarities of the retrieved documents, best first, shape (queries, depth).
+        relevances: relevances of the same documents, 0 or 1, same shape.
 
     >>> ndcgs(np.array([[0.9, 0.8, 0.7]]), np.array([[0, 1, 0]])).round(3)
     array([0.631])

@@ -43,7 +43,7 @@ def entity_counts(
 
     Args:
         predicted: tags in IOB1 or IOB2 such as `B-PER` of each word of each sentence.
-        gold: the same for the gold tags.
+        gold: the gold tags, in the same form.
 
     Returns:
         For each sentence the entities that are right, predicted and gold; shape (sentences, 3).

@@ -202,9 +202,9 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
 
     Args:
         name: the table's.
-        table: its content.
+        table: the definition's content.
         where: what to call it in a refusal.
-        folder: what paths start from.
+        folder: the folder from which relative paths start.
 
     Raises:
         UserError: it says something that is not understood.

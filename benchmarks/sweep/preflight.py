@@ -133,11 +133,11 @@ def dry_run(
     the run, and the weights are as they were afterwards.
 
     Args:
-        dataset: what is evaluated.
+        dataset: the dataset that is evaluated.
         loaded: the model.
-        precision: of the run.
-        pooling: of the run.
-        head: of the run.
+        precision: the run's precision.
+        pooling: the run's pooling.
+        head: the run's head.
 
     Returns:
         The length, in tokens.

@@ -234,7 +234,7 @@ def check_finished(
     """Compare every finished run of a request's model with what is asked for, also when nothing is left to do.
 
     Args:
-        request: what is asked for.
+        request: the runs that are asked for.
         wanted: `descriptions(request)`. Of other datasets' runs, weights and tokenizer are compared.
 
     Raises:

@@ -238,7 +238,7 @@ def scored_run(
 
     Args:
         evaluations: by split.
-        losses: of the training steps.
+        losses: the losses of the training steps.
     """
     splits = {split: evaluations[split] for split in SCORED_SPLITS}
     standard = {split: one.standard for split, one in splits.items()}
@@ -281,10 +281,10 @@ def write_run(
         store: where the run goes.
         key: which run it is.
         content: what its record says of itself.
-        texts: its other files.
-        description: what it was made from.
-        origin: its provenance.
-        source: its model as the user named it.
+        texts: the run's other files.
+        description: what the run was made from.
+        origin: the run's provenance.
+        source: the run's model as the user named it.
     """
     folder = store.folder(key)
     record = {

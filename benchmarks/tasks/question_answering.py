@@ -173,7 +173,7 @@ def _decode(
     """Return each question's answer text: its best span over all windows, or empty where that is allowed.
 
     Args:
-        contexts: of each question.
+        contexts: the context of each question.
         parts: windows, their margins, and the question of each.
         may_abstain: whether an empty answer is allowed (SQuAD 2.0).
     """

@@ -156,7 +156,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tenso
 
     Args:
         q: (T, heads, head_dim), or (B, L, heads, head_dim) when padded.
-        k: the same with kv_heads; each serves heads / kv_heads query heads.
+        k: keys in the form of q, with kv_heads heads; each serves heads / kv_heads query heads.
         v: like k.
         layout: from `packed_layout` or `padded_layout`.
     """

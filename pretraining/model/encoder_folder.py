@@ -222,7 +222,7 @@ def self_test_vector(
         folder: the model's.
         name: what it is called in messages.
         remedy: for a model that does not see both sides.
-        state: its weights, where the folder has none.
+        state: the model's weights, where the folder has none.
 
     Raises:
         UserError: it cannot be loaded, or does not see both sides, which the remedy is for.
@@ -276,7 +276,7 @@ def checked_files(folder: Path, manifest: Mapping[str, Any], remedy: str) -> lis
 
     Args:
         folder: the model's.
-        manifest: its manifest.
+        manifest: the folder's manifest.
         remedy: what the user can do about a damaged file, for the message.
 
     Raises:

@@ -143,8 +143,8 @@ def refuse_other_embedding(
 
     Args:
         start: what it was trained from; None for random weights.
-        manifest: the finished model's.
-        where: its folder, for messages.
+        manifest: the finished model's manifest.
+        where: the model's folder, for messages.
 
     Raises:
         UserError: they differ. Its checkpoint is the same, so that it is only to be written again.
@@ -171,7 +171,7 @@ def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
     Args:
         start: what is trained, as `as_loaded` returned it.
         model: as `load_start` returned it.
-        tokenizer_dir: that of the shards.
+        tokenizer_dir: the shards' tokenizer folder.
 
     Raises:
         UserError: transformers does not load it so, or it does not see both sides.
@@ -268,7 +268,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     Args:
         start: the start.
         finished: an export of what was trained.
-        share: that of the start, 0 to 1.
+        share: the start's share of the average, 0 to 1.
 
     Raises:
         UserError: the start is not what the model was trained from.

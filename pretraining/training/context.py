@@ -165,7 +165,7 @@ class TrainingContext:
             state: what was recorded.
             stage: the stage whose end or checkpoint it should be.
             step: updates that it has had.
-            where: its path, for messages.
+            where: the checkpoint's path, for messages.
         """
         # A checkpoint that began from random weights records no start, which equals None.
         wanted = {

@@ -85,7 +85,7 @@ def validation_sums(
 
     Args:
         model: what is trained.
-        batches: those of the stage.
+        batches: the stage's batches.
         context: ranks and precision.
         after_pass: may raise, which ends the validation.
     """
@@ -121,11 +121,11 @@ def log_cpu_time(
 
     Args:
         context: what is trained, and where.
-        stage: its name, for the message.
+        stage: the stage's name, for the message.
         step: updates that the model has had.
         what: the pass that was timed, in words.
-        seconds: of a pass of an update.
-        batch: its batch.
+        seconds: time that a pass of an update takes.
+        batch: the pass's batch.
     """
     if context.start is None or context.ranks.device.type != "cpu":
         return

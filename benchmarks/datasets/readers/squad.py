@@ -125,7 +125,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
 
     Args:
         value: the answers.
-        context: what they are in.
+        context: the text that the answers are in.
         start: the start, or a list of them, of answers that are texts.
 
     Raises:
