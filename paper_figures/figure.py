@@ -98,7 +98,7 @@ class FigureInputs:
     @cached_property
     def assessment(self) -> Assessment:
         """The findings judged against the source."""
-        # Statistics that most figures do not need
+        # Imported here: only figures of findings need its statistics.
         from analysis.claims.assessment import assess
 
         return assess(self.source, self.settings)
@@ -107,7 +107,7 @@ class FigureInputs:
     def own_models(self) -> frozenset[str]:
         """Models with runs that the paper does not have, whose scores may stand among its printed ones."""
         runs = self.source.runs
-        # Scores of another kind never stand among the paper's.
+        # Scores of other networks or metrics never stand among the paper's.
         if runs is None or not self.source.comparable:
             return frozenset()
         return frozenset(runs["model"].unique()) - set(MODELS)
@@ -119,7 +119,7 @@ class FigureInputs:
 
     @cached_property
     def averages(self) -> pd.DataFrame:
-        """The task averages of the source's scores; with `own_models` the printed ones of models without runs too."""
+        """The task averages of the source's scores; beside `own_models`, also the printed averages of other models."""
         from analysis.evidence.evidence import scores_of
         from analysis.sources import PUBLISHED
 
@@ -127,7 +127,7 @@ class FigureInputs:
         if self.own_models and self.source.runs is not None:
             with_runs = self.source.runs["model"].unique()
             is_printed = ~scores["model"].isin(with_runs)
-            # The CSV says of each point whether it is the paper's.
+            # The column `source` of the CSV says which points the paper printed.
             origin = scores["source"].mask(is_printed, PUBLISHED.label)
             scores = scores.assign(source=origin)
         return scores
@@ -236,7 +236,8 @@ class LazyFigure:
         Raises:
             LookupError: the module has no figure of this name.
         """
-        # A backend that is not installed would stop the import of matplotlib; its font search fills the log.
+        # The import of matplotlib fails if the backend that MPLBACKEND names is not installed; and what matplotlib and
+        # fontTools say about fonts would fill the log.
         os.environ.pop("MPLBACKEND", None)
         for name in ("matplotlib", "fontTools"):
             logging.getLogger(name).setLevel(logging.ERROR)
@@ -287,7 +288,9 @@ def names_in_words() -> str:
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
-    """Return the figures that the words name, each once, as drawn: `3`, `figure3`, `claims`, or `all` of the paper's.
+    """Return the figures that the words name, each once, in the order drawn.
+
+    A word is `3`, `figure3`, `claims`, or `all` for all figures of the paper.
 
     Raises:
         UserError: a word names no figure, or there is no word.

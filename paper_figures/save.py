@@ -77,7 +77,7 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
 
         # Another version of fontTools may keep its list elsewhere: then a PDF only takes longer.
         dropped = getattr(Options, "_drop_tables_default", ())
-        # To cut the tables by which text is laid out takes 50 of the 80 ms of a font; a PDF's text is laid out.
+        # A PDF's text is laid out already. Cutting the font's layout tables to size would take 50 of its 80 ms.
         Options._drop_tables_default = sorted({*dropped, *_LAYOUT})
     figure.savefig(buffer, format=form, metadata=metadata)
     if form in _DESCRIPTION:
@@ -120,7 +120,7 @@ class DrawnFigure:
         """Its numbers."""
         listed = self.data.drop(columns=[*GAPS, CLEAR], errors="ignore")
         shown = rounded(listed, self.inputs.source)
-        # Rounding leaves the last digits of a binary fraction.
+        # A rounded number is still a binary fraction: twelve digits leave out what binary arithmetic adds.
         return shown.to_csv(index=False, float_format="%.12g")
 
     @cached_property
@@ -132,9 +132,9 @@ class DrawnFigure:
             return self.spec.draw(self.data, self.title, self.caption)
 
     def record(self) -> str:
-        """Return what a machine may want to know of it, as JSON."""
+        """Return the figure's words, settings and axis for programs, as JSON."""
         name = self.spec.name
-        # Its content, not its path: the same bytes on every machine.
+        # The name of the source, not its path, so that the bytes are the same on every machine.
         source = "logs" if self.spec.from_logs else self.inputs.source.name
         settings = asdict(self.inputs.settings)
         record = {
@@ -186,7 +186,7 @@ class DrawnFigure:
         if self.spec.from_logs and self.inputs.logs is not None:
             read_from = str(self.inputs.logs)
         made_from = {"source": redacted(read_from), **provenance("analysis", _PACKAGES)}
-        # The one file that names folders and the command: all others have the same bytes wherever they are made.
+        # Only this file names folders and the command: all others have the same bytes wherever they are made.
         provenance_file = provenance_path(folder / f"{stem}.csv")
         check_outputs(folder, {**hashes, provenance_file.name: ""}, provenance_file)
         manifest = manifest_text({**made_from, FILES: hashes})
@@ -215,11 +215,11 @@ def draw_figures(
 
 
 def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
-    """Return a table as its CSV shows it: the digits that the source knows, not what binary arithmetic leaves behind.
+    """Return a table as its CSV shows it: with the digits that the source knows, and no more.
 
     Published means and half-widths are printed with two decimals, so no percentage that follows from them is known to
-    more. Of runs a percentage has four: with fewer than a million test instances, one instance more or less shows in
-    them. Anything else (losses, FLOPs, p values, shares) has six significant digits.
+    more. A percentage from runs has four decimals: with fewer than a million test instances, one instance more or less
+    shows in them. All other numbers (losses, FLOPs, p values, shares) have six significant digits.
     """
     shown = table.copy()
     decimals = 2 if source.is_published else 4

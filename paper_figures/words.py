@@ -19,7 +19,7 @@ from pretraining.paper_models import MODELS
 
 
 def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return what stands above the picture: first that the source is not of the paper's kind, then what it shows."""
+    """Return the heading of the picture: what it shows, after the title of scores that are not of the paper's kind."""
     finding = figure.finding(data, inputs) if figure.supplementary else ""
     if inputs.source.comparable:
         return finding or figure.heading
@@ -28,9 +28,9 @@ def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
 
 
 def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return what stands below the picture: what is seen; then, on a new line, how to read it, gaps and the source.
+    """Return the text below the picture: the finding; then, on a new line, how to read it, what is missing, the source.
 
-    Interval, coverage and the missing models by name are in the alt text.
+    The kind of interval, its coverage and the names of missing models are in the alt text.
     """
     whose, _, _ = inputs.source.kind.note.partition(". ")
     sentences = [f"{whose[0].upper()}{whose[1:].rstrip('.')}."] if whose else []
@@ -59,8 +59,9 @@ def _origin(figure: FigureSpec, inputs: FigureInputs) -> str:
     if figure.from_logs:
         return "training logs"
     if not source.is_published:
-        # The title of another kind of scores begins the caption already.
+        # The heading begins with the title of another kind of scores: the name of the source need not repeat it.
         return source.name.removeprefix(source.kind.title).lstrip()
+    # A supplementary figure rests on cells of many tables, so that none is named.
     tables = "tables" if figure.supplementary else figure.tables
     return f"{tables} of arXiv 2507.00994v4"
 
@@ -78,7 +79,7 @@ def _without_sentence(figure: FigureSpec, data: pd.DataFrame) -> str:
 
 
 def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return the alt text: what the picture is, what is seen in each panel with its numbers, intervals, the source."""
+    """Return the alt text: what the picture is, the numbers of each panel, the intervals and the source."""
     if figure.supplementary:
         details = figure.details(inputs)
         words = inputs.source.kind.words
@@ -102,7 +103,7 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
 
 
 def _bars(data: pd.DataFrame) -> str:
-    """Return what the bars of means are: `Bars: 95 % intervals (t, 5 seeds).`"""
+    """Return a sentence on the bars of the means: `Bars: 95 % intervals (t, 5 seeds).`"""
     known = data[data["low"].notna()]
     if known.empty:
         return "Single seeds, without intervals."
@@ -151,7 +152,7 @@ def source_sentence(
     if low < high:
         seeds = f"{low} to {seeds}"
     mean = f"Task averages, means over {seeds}{chosen}"
-    # Own points and printed ones may have other intervals, with another coverage.
+    # Points from runs and printed points may have intervals of different kinds and coverage.
     captions = []
     for part in (of_source, others):
         if len(part):
@@ -169,7 +170,7 @@ def _models_in(data: pd.DataFrame) -> list[str]:
 
 
 def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return a caption's sentences on added models, their test sets, and models that were pretrained several times."""
+    """Return sentences on models that the paper lacks, on their test sets, and on models pretrained several times."""
     runs = inputs.source.runs
     if runs is None:
         return ""
@@ -196,7 +197,7 @@ def selection_sentence(inputs: FigureInputs) -> str:
 
 
 def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Return the models of a figure that `data` lacks, wholly or in some panels, each with the panels that lack it."""
+    """Return the models of a figure that `data` lacks in some panel, each with the panels that lack it."""
     panels = list(dict.fromkeys(data["panel"]))
     is_of_tasks = set(panels) <= set(TASKS)
     wanted = list(TASKS) if is_of_tasks else panels

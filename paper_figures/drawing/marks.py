@@ -47,7 +47,7 @@ def draw_lines(
         ax: the panel.
         rows: its data; the index holds the rows of the CSV.
         look: the series' looks, from back to front.
-        expected: for each series the x of all its points in the paper; a line is not drawn across a missing one.
+        expected: for each series the x of all its points in the paper; its line is broken where one of them is missing.
         ticks: x ticks; by default every x there is or should be.
         log_x: a logarithmic x axis.
         bounds: of the y axis; by default those of the panel's scores.
@@ -73,12 +73,12 @@ def draw_lines(
             continue
         xs = part["x"].to_numpy(dtype=float)
         gaps = sorted(expected_of.get(name, set()) - set(xs.tolist()))
-        # Side by side: in one place a hidden mark would be one that is counted
+        # Marks at one x stand side by side: a caption counts them, so that none may hide another.
         if second:
             low, high = ax.get_xlim()
             aside = rank - (len(look) - 1) / 2
             xs = xs + aside * 0.025 * (high - low)
-        # A bar behind others at its x is wider, so that it shows on both sides of theirs.
+        # A bar that is drawn behind others at its x is wider, so that it shows on both sides of the others.
         behind = min(0.7 * (len(look) - 1 - rank), 2.1)
         _draw_series(
             ax,
@@ -203,7 +203,7 @@ def draw_spread(
         return
     for column, (name, style) in enumerate(look.items()):
         single = points[points["x"] == name]
-        # Fanned out, so that equal scores are both seen.
+        # Marks are fanned out to the side, so that equal scores do not hide each other.
         middles = np.arange(len(single)) + 0.5
         fan = column + 0.1 + 0.26 * middles / max(len(single), 1)
         for x, (number, value) in zip(fan, single["mean"].items(), strict=True):
@@ -308,7 +308,7 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
         look: the series' looks.
     """
     ends = dict(records(rows, "series", "mean"))
-    # In points of the page, as all heights here
+    # In points of the page, like all heights in this function.
     tall = 72 * float(ax.bbox.height) / ax.figure.dpi
     scale = ax.transData + ax.transAxes.inverted()
     wanted = []
@@ -337,13 +337,15 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
 def _names_apart(
     wanted: list[tuple[float, str]], panel_height: float
 ) -> list[tuple[float, str]]:
-    """Return the places moved apart as little as needed, within the panel: neighbours that touch share their middle.
+    """Return the names with heights at which none touch, within the panel.
+
+    Names that would touch are stacked around the mean of their heights.
 
     Args:
         wanted: height and name of each, from bottom to top.
         panel_height: in the same unit.
     """
-    # Of names that touch: the height of their middle, and the names from bottom to top.
+    # A block is a set of names that would touch: the height of its middle, and its names from bottom to top.
     blocks: list[tuple[float, list[str]]] = []
     for height, name in wanted:
         blocks.append((height, [name]))
@@ -371,16 +373,16 @@ def score_bounds(rows: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of an axis of percentages for these rows: within 0 and 100, where all scores are."""
     low, high = _around(*_ends(rows))
     means = rows["mean"]
-    # An own metric, such as a correlation, may be below 0.
+    # The metric of a dataset of one's own, such as a correlation, may be below 0.
     lowest = min(0.0, float(means.min()))
     highest = max(100.0, float(means.max()))
     return max(low, lowest), min(high, highest)
 
 
 def _ends(rows: pd.DataFrame) -> tuple[float, float]:
-    """Return the least and the largest value of all means, and of the intervals of the paper's models if any."""
+    """Return the least and the largest of all means and of the paper's models' intervals; without them, of all."""
     is_papers = rows["model"].isin(list(MODELS))
-    # The interval of an own model of two seeds would make the paper's differences invisible.
+    # With the wide interval of an own model of two seeds, the paper's differences would be too small to see.
     counted = rows[is_papers] if is_papers.any() else rows
     columns = [rows["mean"], counted["low"], counted["high"]]
     values = np.concatenate(columns).astype(float)
@@ -398,9 +400,9 @@ def y_axis(ax: Axes, bounds: tuple[float, float]) -> None:
 
 
 def _around(low: float, high: float, *, above: float = 0.06) -> tuple[float, float]:
-    """Return limits around [low, high]; `above` is the room above, as a share of what they span.
+    """Return limits around [low, high]; `above` is the room above `high`, as a share of the span.
 
-    A small difference does not fill the panel.
+    The span is at least `_LEAST_SPAN`, so that a small difference does not fill the panel.
     """
     span = max(high - low, _LEAST_SPAN)
     middle = (low + high) / 2
@@ -421,9 +423,9 @@ def _draw_series(
     bar: float = 0.8,
     with_ids: bool = True,
 ) -> None:
-    """Draw one series: its line, which is not drawn across `gaps`, its intervals, and a mark for each row."""
+    """Draw one series: its line, broken at each x of `gaps`, its intervals, and a mark for each row."""
     name = str(part["series"].iloc[0])
-    # A nan at each gap breaks the line there.
+    # A nan breaks a line of matplotlib's.
     line_x = np.concatenate([xs, gaps])
     means = part["mean"].to_numpy(dtype=float)
     line_y = np.concatenate([means, np.full(len(gaps), np.nan)])
@@ -437,7 +439,7 @@ def _draw_series(
         linewidth=linewidth,
         zorder=2.1 + 0.01 * rank,
     )
-    # False where there is none (nan).
+    # Where there is no interval, its ends are nan, and no comparison with nan is true.
     has_interval = (part["low"] <= part["high"]).to_numpy()
     if has_interval.any():
         low, high = part["low"][has_interval], part["high"][has_interval]
@@ -474,7 +476,7 @@ def _draw_series(
                 label="_end",
                 clip_on=False,
             )
-        # None where the caption does not count the point.
+        # `filled` is None where the caption does not count the point: its mark stays hollow.
         face = style.color if filled is True else WHITE
         mark_id = point_id(number) if with_ids else None
         ax.plot(
@@ -496,7 +498,7 @@ def _draw_series(
 def _ticks_apart(
     ax: Axes, ticks: Sequence[float], first: set[float], log_x: bool
 ) -> list[float]:
-    """Return the ticks whose labels do not touch; those of `first` go before others."""
+    """Return the ticks whose labels do not touch; where two touch, a tick in `first` is kept."""
     scale = math.log if log_x else float
     left, right = ax.get_xlim()
     width = float(ax.bbox.width) / ax.figure.dpi
@@ -508,7 +510,7 @@ def _ticks_apart(
         needed = inches(f"{x:g}") / 2 + 0.03 + inches(f"{other:g}") / 2
         return abs(place - other_place) <= needed
 
-    # An x with a score needs its label more than one where a cross says that there is none.
+    # An x with a score needs its label more than an x where only a cross marks that a score is missing.
     before = sorted(x for x in ticks if x in first)
     after = sorted(x for x in ticks if x not in first)
     shown: list[float] = []
@@ -522,7 +524,7 @@ def _pad_x(ax: Axes, xs: Sequence[float], log_x: bool) -> None:
     """Set the limits of the x axis, with room on both sides of all `xs`."""
     low, high = min(xs), max(xs)
     if log_x:
-        # The same share of the axis on both sides is a factor there; of a single x it is that of a tenth.
+        # On a logarithmic axis a share of its width is a factor; a single x is treated as spanning a factor of 1.1.
         ratio = max(high / low, 1.1) ** 0.07
         ax.set_xlim(low / ratio, high * ratio)
     else:

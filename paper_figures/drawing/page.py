@@ -61,7 +61,7 @@ def wrapped(text: str, width: float) -> list[str]:
     """Return a text in lines of at most `width` inches, broken only at spaces and where the text has a new line."""
     lines: list[str] = []
     for part in text.split("\n"):
-        # A no-break space keeps words together
+        # Split at plain spaces only: a no-break space keeps its words together.
         words = [word for word in part.split(" ") if word]
         while words:
             # To lay a text out is slow, so the longest line that fits is searched for by halving.
@@ -111,12 +111,15 @@ class Sheet:
             (left / WIDTH, bottom / self.height, width / WIDTH, height / self.height)
         )
         for axis in (ax.xaxis, ax.yaxis):
-            # Else all ticks are measured at each drawing to place a label that is empty.
+            # Without a fixed place matplotlib measures all ticks at each drawing, to place a label that is empty.
             axis.set_label_coords(0, 0)
         return ax
 
     def finish(self, heading: str) -> Figure:
-        """Write heading (smaller where it would be wider) and caption, its finding in black; return the figure."""
+        """Write the heading, in smaller letters if it is too wide, and the caption, its finding in black.
+
+        Return the figure.
+        """
         size = _HEADING
         if heading:
             heading_width = inches(heading, bold=True) * _HEADING / SMALLEST
@@ -334,7 +337,9 @@ def line_handles(look: Mapping[str, Look]) -> list[Artist]:
 def bend(
     ax: Axes, low: float, high: float, wide: float, *, ratios: bool = False
 ) -> None:
-    """Make an x axis linear near no effect and then bent, or of ratios logarithmic, with ticks that do not touch.
+    """Make an x axis that is linear near no effect and bent farther out, with ticks that do not touch.
+
+    An axis of ratios is logarithmic.
 
     Args:
         ax: the axes.
@@ -352,7 +357,7 @@ def bend(
     if ratios:
         ax.set_xscale("log")
     else:
-        # Effects of 0.1 and of 30 points share the axis: as a straight one it would show only the large ones.
+        # Effects of 0.1 and of 30 points share the axis: on a straight one only the large effects would be seen.
         ax.set_xscale("asinh", linear_width=1.0)
     ax.set_xlim(first, last)
     form = "{:g}" if ratios else "{:+g}"
@@ -360,7 +365,7 @@ def bend(
     labels[0.0] = "0"
     scale = wide / (place(last) - place(first))
     inches_of = {tick: place(tick) * scale for tick in every if first <= tick <= last}
-    # The ends and no effect go before other ticks, then the outer ones.
+    # Where ticks would touch, the ends and no effect are kept first, then the ticks farther out.
     outer_first = sorted(inches_of, key=lambda tick: -abs(inches_of[tick]))
     main = [tick for tick in outer_first if tick in (first, no_effect, last)]
     others = [tick for tick in outer_first if tick not in main]

@@ -122,7 +122,7 @@ _SETTINGS: dict[Any, Any] = {
 def paper_style() -> Iterator[None]:
     """Within this block matplotlib has its own defaults and ours on top, whatever a matplotlibrc says."""
     with mpl.rc_context():
-        # How a window is shown is the user's; none of it is in a file.
+        # These settings say how a window is shown, not what is in a file: they stay as the user has them.
         backend = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
         for key in mpl.rcParamsDefault:
             if key not in backend:

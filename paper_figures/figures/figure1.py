@@ -81,7 +81,7 @@ class _Overview(FigureSpec):
             of_task = rows[rows["panel"] == "SC"]
             if len(of_task):
                 parts.append(of_task.assign(panel=panel))
-        # No row, but the columns that the refusal reads.
+        # Without any part, an empty frame that still has the columns which `refuse_empty` reads.
         data = pd.concat(parts, ignore_index=True) if parts else shares[:0]
         return refuse_empty(self, data, inputs)
 
@@ -118,7 +118,7 @@ class _Overview(FigureSpec):
             gap=1.0,
             named=1,
         )
-        # One metric: both panels have one range, so that their values align.
+        # Both panels show one metric: with one range their values align.
         bounds = score_bounds(data)
         expected = expected_points(self.models, position_by_share)
         draw_lines(axes[_SHARE], shares, line, expected=expected, bounds=bounds)

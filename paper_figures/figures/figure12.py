@@ -74,7 +74,7 @@ class _Losses(FigureSpec):
             stages[name] = [stage.name for stage in MODELS[name].stages]
         if stand_ins is None:
             losses = training_losses(logs, stages)
-        else:  # a small study, whose models and steps stand in the paper's places
+        else:  # in a small study, models and steps stand for the paper's
             small_stage = {paper: small for small, paper in stand_ins.stages.items()}
             small_stages = {}
             for small, paper in stand_ins.models.items():
@@ -169,7 +169,7 @@ def _curve(model: Model, losses: pd.DataFrame) -> Iterator[pd.DataFrame]:
         is_stage = losses["stage"] == stage.name
         is_objective = losses["objective"] == stage.objective
         rows = losses[is_stage & is_objective]
-        # A trunk goes on beyond the step where this model left it.
+        # The trunk's log goes on beyond the step where this model branched off.
         is_led_to = rows["step"].between(stage.first_step + 1, stage.end)
         rows = rows[is_led_to]
         if rows.empty:
@@ -223,7 +223,7 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _pieces(rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the rows cut where the loss becomes another, and where steps between them have no log."""
+    """Return the rows cut where the loss changes from CLM to MLM, and where steps are missing from the logs."""
     x = rows["x"].to_numpy(dtype=float)
     steps = np.diff(x)
     usual = np.median(steps) if len(steps) else 0.0
@@ -240,7 +240,7 @@ def _pieces(rows: pd.DataFrame) -> list[pd.DataFrame]:
 def training_losses(
     folder: Path, models: Mapping[str, Collection[str]]
 ) -> pd.DataFrame:
-    """Return the training losses of the stages that lead to `models`, as far as there are logs of them.
+    """Return the training losses of the stages that lead to `models`, as far as the stages have logs.
 
     Args:
         folder: searched for a log of any stages in itself, and in all its folders for logs in folders named after a
@@ -262,7 +262,7 @@ def training_losses(
         )
     wanted = set[str]().union(*models.values())
     names = set(wanted)
-    # A model's log repeats those of its stages: it is read only where one of them is absent.
+    # A model's log repeats the logs of its stages: it is read only where the log of a stage is absent.
     for name, stages in models.items():
         if not set(stages) <= paths.keys():
             names.add(name)

@@ -60,7 +60,7 @@ def clm_share(model: Model) -> float | None:
     if names not in ({"clm"}, {"clm", "mlm"}) and model.objective != "mlm":
         return None
     share = 100 * model.clm_share
-    # Own models, whose names may say 23 %, stand where they are.
+    # Only the paper's splits are rounded: a model of one's own whose name says 23 % stands at 23 %.
     return float(25 * round(share / 25)) if model.name in _SPLITS else share
 
 
@@ -105,12 +105,12 @@ def by_ratio(model: Model) -> AxisPosition | None:
 
 
 def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None) -> str:
-    """Return the words with what a model of one's own has that is not the figure's: its ratio or stages, its budget."""
+    """Return the words, followed by the ratio, stages and budget of a model of one's own that the figure's lack."""
     own_mix = ""
     if ratio and model.objective not in ("clm", "mlm", "clm+mlm"):
         own_mix = model.label()
     elif ratio:
-        # That CLM came first is what the x axis shows.
+        # The x axis shows the share of CLM, so that the name need not say that CLM came first.
         last_stage = model.label().removeprefix("CLM + ")
         if last_stage not in (f"MLM {ratio} %", "CLM"):
             own_mix = last_stage
@@ -129,7 +129,7 @@ def by_steps(model: Model) -> AxisPosition | None:
 
 def by_flops(model: Model) -> AxisPosition | None:
     """Return the point of an undecayed checkpoint, x in 1e20 FLOPs, on the line of its objective."""
-    # Of a size that is not the paper's the shape, and so the FLOPs, are not known.
+    # The shape of a size that is not the paper's, and with it the FLOPs, is not known.
     if by_steps(model) is None or model.size not in SHAPES:
         return None
     return AxisPosition(series=objective_series(model), x=training_flops(model) / 1e20)
@@ -151,7 +151,7 @@ def at_610m(model: Model) -> AxisPosition | None:
     share = clm_share(model)
     if share is None:
         return None
-    # The paper's are all 610M, which the legend does not repeat.
+    # All the paper's models of this figure have 610M, which the legend does not repeat.
     size = "" if model.size == "610m" else model.size.upper()
     return AxisPosition(series=_series(model, size, ratio=40), x=share)
 
@@ -199,12 +199,12 @@ class _OneBillion(TaskFigure):
 def _same_x(
     series: str, x: float | str, *, pair: tuple[str, str]
 ) -> tuple[str, float | str] | None:
-    """Return the point of the second series at the x of one of the first."""
+    """Return the point of the pair's second series at the same x, for a point of the pair's first series."""
     return (pair[1], x) if series == pair[0] else None
 
 
 def _mlm_alone(series: str, x: float | str) -> tuple[str, float] | None:
-    """Return MLM alone, for a mix with it."""
+    """Return the point of MLM alone (0 % CLM) in the same series, for a point that mixes CLM and MLM."""
     return (series, 0.0) if not isinstance(x, str) and 0 < x < 100 else None
 
 
@@ -219,7 +219,7 @@ FIGURES = (
         x_label="Model size",
         groups=lambda sizes: sorted(sizes, key=size_rank),
         others="Others",
-        counts=partial(_same_x, pair=("MLM", "CLM")),
+        compared_with=partial(_same_x, pair=("MLM", "CLM")),
         said=partial(count_ahead, pair=("MLM", "CLM"), what="sizes"),
         note="42K steps, masking ratio 40 %.",
     ),
@@ -247,7 +247,7 @@ FIGURES = (
         x_label="Pretraining steps (thousands, logarithmic)",
         x_text="{:g}K steps",
         log_x=True,
-        counts=partial(_same_x, pair=("CLM", "MLM")),
+        compared_with=partial(_same_x, pair=("CLM", "MLM")),
         said=partial(count_ahead, pair=("CLM", "MLM"), what="steps"),
         note="610M before any decay, masking ratio 40 %.",
     ),
@@ -263,7 +263,7 @@ FIGURES = (
         x_label=_SHARE,
         x_text="{:g} % CLM",
         ticks=lambda shares: sorted(shares | {0.0, 100.0}),
-        counts=_mlm_alone,
+        compared_with=_mlm_alone,
         said=above_mlm_alone,
         base=0.0,
         second="Difference to MLM alone (points)",
@@ -292,7 +292,7 @@ FIGURES = (
         looks=STARTS,
         x_label="Steps of continued pretraining with MLM (thousands)",
         x_text="{:g}K steps",
-        counts=partial(_same_x, pair=("CLM start", "MLM start")),
+        compared_with=partial(_same_x, pair=("CLM start", "MLM start")),
         said=partial(count_ahead, pair=("CLM start", "MLM start"), what="lengths"),
         note="610M, masking ratio 40 %; 0: the decayed 42K model.",
         continued=True,
@@ -308,7 +308,7 @@ FIGURES = (
         x_text="{:.2f}e20 FLOPs",
         log_x=True,
         ticks=_round_flops,
-        counts=partial(_same_x, pair=("CLM", "MLM")),
+        compared_with=partial(_same_x, pair=("CLM", "MLM")),
         said=partial(count_ahead, pair=("CLM", "MLM"), what="points"),
         note="610M before decay; FLOPs by Hoffmann et al. (2022).",
     ),
@@ -322,7 +322,7 @@ FIGURES = (
         x_label=_SHARE,
         x_text="{:g} % CLM",
         ticks=lambda shares: sorted(shares | {0.0, 25.0, 100.0}),
-        counts=_mlm_alone,
+        compared_with=_mlm_alone,
         said=above_mlm_alone,
         note="42K steps, masking ratio 40 %.",
     ),

@@ -48,7 +48,7 @@ def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         rows = runs[runs["dataset"].isin(names)]
         wide = rows.pivot(index=list(keys), columns="dataset", values="test_score")
         wide = wide.reindex(columns=names).dropna()
-        # Added one by one: a sum over columns would round otherwise.
+        # Added one by one: a sum over columns rounds in another order, and so in other last digits.
         total = wide[names[0]]
         for name in names[1:]:
             total = total + wide[name]
@@ -113,7 +113,7 @@ class _Spread(FigureSpec):
             return
         # Centred: the figure is about how far scores vary, not about which column scores higher.
         centred = (part["score"] - part["score"].mean()).to_numpy()
-        # With n - 1, which the paper does not say.
+        # Divided by n - 1; the paper does not say whether it divides by n or n - 1.
         sd = float(np.std(centred, ddof=1)) if len(centred) > 1 else np.nan
         names = " ".join(dict.fromkeys(part["model"]))
         seeds = part["seed"].nunique()
@@ -133,7 +133,7 @@ class _Spread(FigureSpec):
         if first not in bars or second not in bars:
             return ""
         ratios = bars[first] / bars[second]
-        # A task with a single score in a column has no spread there.
+        # A column with a single score of a task has no spread, and the ratio is nan.
         known = ratios.reindex(list(TASKS)).dropna()
         if known.empty:
             return ""

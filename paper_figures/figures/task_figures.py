@@ -60,6 +60,9 @@ class AxisPosition(NamedTuple):
 PositionRule = Callable[[Model], AxisPosition | None]
 """A figure's rule: a model's position, or None for a model that the figure does not show."""
 
+ComparedPoint = Callable[[str, float | str], tuple[str, float | str] | None]
+"""Series and x of a point -> series and x of the point it is compared with in its panel; None: with no point."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskFigure(FigureSpec):
@@ -83,8 +86,8 @@ class TaskFigure(FigureSpec):
     """What the second row shows."""
     said: Callable[[pd.DataFrame, FigureInputs], str] = lambda *_: ""
     """Data and inputs -> what is seen, one sentence (`FigureSpec.finding`)."""
-    counts: Callable[[str, float | str], tuple[str, float | str] | None] | None = None
-    """Series and x of a point -> those of the one in its panel that it has to be above to be counted by `said`."""
+    compared_with: ComparedPoint | None = None
+    """The point that another has to be above to be counted by `said`; None: no points are counted."""
     others: str = ""
     """The group of models whose names say nothing; without it they are not drawn."""
     continued: bool = False
@@ -112,8 +115,8 @@ class TaskFigure(FigureSpec):
         data = refuse_empty(self, data, inputs)
         if self.base is not None:
             data = _with_gaps(data, self.base, inputs)
-        if self.counts is not None:
-            data = _with_clear(data, self.counts, inputs)
+        if self.compared_with is not None:
+            data = _with_clear(data, self.compared_with, inputs)
         stand_ins = inputs.source.stand_ins
         data.attrs["sizes"] = stand_ins.sizes if stand_ins else {}
         return data
@@ -124,9 +127,13 @@ class TaskFigure(FigureSpec):
         return self.said(data.assign(series=series), inputs)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
-        """Return its panels; series are named where they end in the first, or in a legend where it lacks one."""
+        """Return the page of panels.
+
+        Each series is named at its last point in the first panel; where one has no point there, a legend names all.
+        """
         first_task = next(iter(TASKS))
-        sizes = data.attrs.get("sizes", {})  # a small study's, by the paper's
+        # By the paper's size, what a small study calls the size in its place.
+        sizes = data.attrs.get("sizes", {})
         data = data.assign(series=data["series"].replace(sizes))
         looks = {}
         for name, papers_look in self.looks.items():
@@ -137,7 +144,7 @@ class TaskFigure(FigureSpec):
         is_narrow = max(widths, default=0.0) < _LONGEST
         names_at_ends = has_names and is_narrow and names_fit(data, first_task)
         x_label = self.x_label
-        # A small study's sizes are written without their M, for which there is no room.
+        # The names of a small study's sizes have no room for their M, so that the axis says the unit.
         if sizes and self.groups and self.x_label:
             x_label = f"{self.x_label} (million parameters)"
         named = look if has_names else {}
@@ -176,13 +183,13 @@ class TaskFigure(FigureSpec):
         look: Mapping[str, Look],
         sizes: Mapping[str, str],
     ) -> None:
-        """Draw the tasks that have axes; `sizes`: what a small study's sizes are called, by the paper's."""
+        """Draw the tasks that have axes; `sizes`: a small study's names of sizes, by the paper's size."""
         parts = {}
         for task in TASKS:
             if task in axes:
                 parts[task] = data[data["panel"] == task]
         for task, rows in parts.items():
-            # Differences there are of models that do not do the task.
+            # At the floor no model does the task, so its differences mean nothing.
             if len(rows) and rows["mean"].max() < _FLOOR:
                 axes[task].set_title(
                     "at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8
@@ -202,7 +209,7 @@ class TaskFigure(FigureSpec):
         for task, rows in parts.items():
             ax, below = axes[task], axes.get(task + DIFFERENCES)
             shown = rows
-            # With a second row, its differences are what is counted.
+            # With a second row, the caption counts the differences there: only marks of that row may be filled.
             if below is not None:
                 shown = rows.drop(columns=CLEAR, errors="ignore")
             draw_lines(
@@ -291,7 +298,10 @@ def collect(
 
 
 def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataFrame:
-    """Return `data` with the columns `GAPS`: how far a point is above that of its panel and series at x = `base`."""
+    """Return `data` with the columns `GAPS`: how far a point is above the point at x = `base` of its line.
+
+    A line is a series in a panel.
+    """
     bases = {}
     for panel, series, x, model in records(data, "panel", "series", "x", "model"):
         if x == base:
@@ -302,7 +312,7 @@ def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.Data
         if base_model is None or base_model == model:
             gaps.append((math.nan, math.nan, math.nan))
             continue
-        # Not one mean minus the other: a difference has an interval of its own.
+        # The difference is a contrast, not one mean minus the other, so that it has an interval.
         contrast = difference(f"{model} - {base_model}", model, base_model, panel)
         result = inputs.evidence.result(contrast)
         gaps.append((result.effect, result.low, result.high))
@@ -315,14 +325,15 @@ def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.Data
 def _clearly_above(
     pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
 ) -> list[bool]:
-    """Return of (task, first, second) whether the first model is clearly above.
+    """Return for each (task, first, second) whether the first model is clearly above the second.
 
-    A comparison that a finding counts is clear where it counts it; the others are corrected for each other.
+    A comparison that a finding counts is clear where the finding counts it as ahead; the other comparisons are
+    corrected for each other.
     """
     names: set[str] = set()
     for _, first, second in pairs:
         names |= {first, second}
-    # A figure and a command that shows the same comparison must not call it clear by two corrections.
+    # Two corrections could differ: a comparison must be clear in the figure exactly where it is clear in a command.
     owned = owned_pairs(names, inputs.evidence.result)
     others = []
     for task, first, second in pairs:
@@ -342,7 +353,7 @@ def _clearly_above(
 def above_together(
     pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
 ) -> list[bool]:
-    """Return of (task, first, second) whether the first model is above, after Holm's adjustment over all of them."""
+    """Return for each (task, first, second) whether the first model is above, after Holm's adjustment over all."""
     ps = []
     for task, first, second in pairs:
         contrast = difference(f"{first} - {second}", first, second, task)
@@ -352,27 +363,30 @@ def above_together(
 
 def _with_clear(
     data: pd.DataFrame,
-    counts: Callable[[str, float | str], tuple[str, float | str] | None],
+    compared_with: ComparedPoint,
     inputs: FigureInputs,
 ) -> pd.DataFrame:
-    """Return `data` with the column `CLEAR`: whether a point is clearly above the one that `counts` names, or None."""
+    """Return `data` with the column `CLEAR`: whether a point is clearly above the point that it is compared with.
+
+    None where a point is compared with no point, or with one that is not in the data.
+    """
     points = list(records(data, "panel", "series", "x", "model"))
     model_at = {}
     for panel, series, x, model in points:
         model_at[panel, series, x] = model
     pair_of_row: dict[Hashable, tuple[str, str, str]] = {}
     for row, (panel, series, x, model) in zip(data.index, points, strict=True):
-        compared = counts(series, x)
-        if compared is None:
+        other_point = compared_with(series, x)
+        if other_point is None:
             continue
-        other_series, other_x = compared
+        other_series, other_x = other_point
         rival = model_at.get((panel, other_series, other_x))
         if rival is not None:
             pair_of_row[row] = (panel, model, rival)
-    # Together, since Holm's adjustment is over all of them.
+    # All pairs in one call, since Holm's adjustment is over all pairs of the figure.
     is_above = _clearly_above(list(pair_of_row.values()), inputs)
     clear_of_row = dict(zip(pair_of_row, is_above, strict=True))
-    # Objects: a column of True, False and None.
+    # As objects, since a column of booleans cannot hold None.
     clear = pd.Series([clear_of_row.get(row) for row in data.index], dtype=object)
     return data.assign(**{CLEAR: clear})
 
@@ -380,7 +394,7 @@ def _with_clear(
 def refuse_empty(
     figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs
 ) -> pd.DataFrame:
-    """Return `data`, unless nothing of it is the source's.
+    """Return `data`, unless none of its rows is from the source.
 
     Raises:
         UserError: nothing is; the sentence names what the figure needs.
@@ -479,7 +493,7 @@ def _scores_text(rows: pd.DataFrame) -> str:
 def count_ahead(
     data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], what: str
 ) -> str:
-    """Return on how many of the x that both series have the first is clearly above the second, by task.
+    """Return by task at how many of their common x the first series is clearly above the second.
 
     Args:
         data: of a figure.
@@ -489,7 +503,7 @@ def count_ahead(
     parts: list[str] = []
     counted = data[data[CLEAR].notna()]
     for task, rows in counted.groupby("panel", sort=False):
-        # What is counted is said once: 3 of 3 sizes on SC, 2 of 3 on TC.
+        # The noun stands in the first part only: 3 of 3 sizes on SC, 2 of 3 on TC.
         noun = "" if parts else f" {what}"
         n_clear = sum(rows[CLEAR])
         parts.append(f"{n_clear} of {len(rows)}{noun} on {task}")
@@ -522,9 +536,9 @@ def last_differences(
 
 
 def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str:
-    """Return the x of each series' highest score and of those not clearly below it, by task; `x_text`: what an x is.
+    """Return by task the x of each series' highest score and of the scores not clearly below the highest.
 
-    Which score is the highest is seen in the scores, so all pairs of a series are corrected for.
+    `x_text` says what an x is. The scores decide which is the highest, so all pairs of a series are corrected for.
     """
     names = list(dict.fromkeys(data["series"]))
     lines = []
@@ -559,7 +573,7 @@ def _clearly_worse(
         task = by_score["panel"].iloc[0]
         ranked = list(by_score["model"])
         best = ranked[0]
-        # Any of them might have been the highest: at four ratios there are six pairs, not three.
+        # Any point might have been the highest, so that all pairs are tested: of four ratios six, not three.
         for higher, lower in itertools.combinations(ranked, 2):
             pairs.append((task, higher, lower))
         for row, model in by_score["model"].items():
@@ -570,7 +584,7 @@ def _clearly_worse(
 
 
 def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
-    """Return at each share of CLM in how many pairs of task and series the score is clearly above that at 0 %."""
+    """Return for each share of CLM in how many pairs of task and series its score is clearly above the score at 0 %."""
     counted = data[data[CLEAR].notna()]
     parts = []
     for x, rows in counted.groupby("x"):
@@ -584,7 +598,7 @@ def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
 def _position_of(
     name: str, position: PositionRule, study: Mapping[str, Model], foreign: str = ""
 ) -> AxisPosition | None:
-    """Return where a model is drawn: by the rule, or at `foreign`, if that is given, where its name says nothing."""
+    """Return where a model is drawn: by the rule; a model whose name says nothing, at `foreign` if it is given."""
     model = find_model(name, study)
     if model is None:
         return AxisPosition(series=name, x=foreign) if foreign else None

@@ -56,8 +56,8 @@ _BARS_OF = {
 class _Answer(FigureSpec):
     """A panel a task, a row a budget.
 
-    `says` is what a comparison says on its own; `p_holm` and `says_holm` are after Holm's adjustment over the
-    comparisons of all splits, which the counts of the title are about.
+    `says` is the outcome of a comparison on its own. `p_holm` and `says_holm` are after Holm's adjustment over the
+    comparisons of all splits; the title counts these outcomes.
     """
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
@@ -66,7 +66,7 @@ class _Answer(FigureSpec):
         counted = {part.branch.node.label: part for part in judged.counted}
         for result in judged.comparisons:
             models = map(find_model, result.comparison.models)
-            # Both have the budget's steps, so that either gives the row.
+            # Both models have the budget's steps, so that either says in which row the comparison is drawn.
             steps = min(model.steps for model in models if model)
             row = [result.task, steps, result.effect, result.low, result.high]
             part = counted.get(result.label)
@@ -113,7 +113,7 @@ class _Answer(FigureSpec):
             ax.grid(axis="x", color=LIGHT)
             ax.axvline(0, color=INK, linewidth=1.0)
             around = MaxNLocator(4, integer=True).tick_values(low, high)
-            # Ticks beyond the axis would widen it.
+            # Matplotlib would widen the axis to ticks beyond its ends.
             ticks = [int(tick) for tick in around if low <= tick <= high]
             ax.set_xticks(ticks, [_signed(tick) for tick in ticks])
             _draw_rows(ax, data[data["panel"] == task.name], budgets)
@@ -162,7 +162,7 @@ def _ends(data: pd.DataFrame) -> tuple[float, float]:
 
 
 def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
-    """Draw a task's differences with their intervals; hollow: still open after Holm's adjustment."""
+    """Draw a task's differences with their intervals; the mark of an open one (after Holm's adjustment) is hollow."""
     columns = ("steps", "effect", "low", "high", "says", "says_holm")
     rows = zip(data.index, records(data, *columns), strict=True)
     for index, (steps, effect, low, high, says, says_holm) in rows:
@@ -179,7 +179,7 @@ def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
                 fontsize=_SIZE,
             )
             continue
-        # Of another form as well: the two colours are alike in grey.
+        # The sign changes the form of the mark as well: printed in grey, the two colours are alike.
         color, marker = SIGN["+"], "o"
         if effect < 0:
             color, marker = SIGN["-"], "s"

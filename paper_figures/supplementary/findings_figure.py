@@ -32,6 +32,11 @@ MARKERS = dict(zip(OUTCOMES, ("o", "X", "s", "v"), strict=True))
 _HEADS = ("", "", "verdict", f"mean, {LEVEL_IN_WORDS}", "Holm p")
 _BOLD = (True, False, True, False, False)
 """Whether a column of texts is bold."""
+_MEAN_ROLE = "typical"
+"""Role of the mean of a finding's comparisons in the data and so in the CSV."""
+_CLAIM_HALF, _RANGE_BELOW, _MEAN_ABOVE = 0.42, 0.26, 0.1
+"""Within a row, which is 1 high: half the height of the claimed region; how far below and above the middle of the row
+the range of the comparisons and their mean are drawn."""
 _EDGE, _PAD = 0.12, 0.1
 _ROW, _TITLE, _TICKS, _HEAD = 0.2, 0.22, 0.24, 0.5
 _RATIOS, _UNKNOWN = "ratio of sd", ""
@@ -50,7 +55,8 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
     Returns:
         Columns `id, finding, outcome, verdict, holds, role, contrast, unit, effect, low, high, region_low,
         region_high, p, p_holm`;
-        `role` being `decisive` (one row a finding, the most adverse comparison), `typical` (their mean) or `other`.
+        `role` being `decisive` (one row a finding, the most adverse comparison), `typical` (the mean of the finding's
+        comparisons) or `other`.
     """
     drawn: list[dict[str, object]] = []
     for name in FINDINGS:
@@ -67,7 +73,7 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
         if main.known:
             drawn[-1] |= {"p": main.p_raw, "p_holm": main.p_holm}
         if main.mean is not None:
-            drawn.append(base | _point(main.mean, "typical"))
+            drawn.append(base | _point(main.mean, _MEAN_ROLE))
         for result in main.known_comparisons:
             if result is not main.decisive:
                 drawn.append(base | _point(result, "other"))
@@ -82,7 +88,7 @@ def _point(result: Result, role: str) -> dict[str, object]:
     point |= {"low": result.low, "high": result.high}
     point |= {"region_low": claimed.low, "region_high": claimed.high}
     point["text"] = format_effect(result)
-    # Only a finding as a whole has p's, which its most adverse comparison carries.
+    # Only a finding as a whole has p's: they are written into the row of its most adverse comparison.
     return point | {"p": math.nan, "p_holm": math.nan}
 
 
@@ -122,7 +128,7 @@ class _Claims(FigureSpec):
         for number, row in decisive.iterrows():
             mean, p_holm = _mean(data, row["id"]), format_p(row["p_holm"])
             lines[number] = (row["id"], row["finding"], row["verdict"], mean, p_holm)
-        # Widths of the columns of text, in inches; the axis, left of the verdict, takes what they leave.
+        # Widths of the columns of text, in inches; the axis, left of the verdict, takes the rest of the page.
         widths = []
         texts_of_columns = zip(_HEADS, *lines.values(), strict=True)
         for texts, is_bold in zip(texts_of_columns, _BOLD, strict=True):
@@ -149,7 +155,7 @@ class _Claims(FigureSpec):
             for place, (number, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
                 _write_row(sheet, y, columns, lines[number], outcome)
-                # The mark of the verdict, before its word: rows without a number have it too.
+                # The mark stands left of the verdict, so that a finding without a number on the axis has it too.
                 mark = Line2D(
                     [(left + axis + 1.3 * _PAD) / WIDTH],
                     [y / sheet.height],
@@ -188,7 +194,7 @@ def _write_row(
 
 
 def _counts(record: Mapping[Hashable, Any]) -> str:
-    """Return how many parts hold where the verdict does not say it."""
+    """Return how many parts hold, as words; empty where the verdict says it, or where nothing is known."""
     if record["outcome"] == IN_PART.name or not record["holds"]:
         return ""
     return f", holds in at least {record['holds']}"
@@ -224,33 +230,35 @@ def towards_support(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def _main(data: pd.DataFrame, number: Hashable) -> pd.Series:
-    """Return what stands for a finding: the mean of its comparisons, or where it has none the most adverse one.
+    """Return the row of a finding's mean, or without a mean the row of its most adverse comparison.
 
-    `number` is the row of the most adverse one.
+    `number` is the index of the most adverse comparison.
     """
-    decisive = data[data.index == number]
-    mean = data[data["id"].isin(decisive["id"]) & (data["role"] == "typical")]
-    mean = mean[mean["effect"].notna() & mean["unit"].isin(decisive["unit"])]
-    rows = decisive if mean.empty else mean
+    adverse = data[data.index == number]
+    mean = data[data["id"].isin(adverse["id"]) & (data["role"] == _MEAN_ROLE)]
+    # A mean in another unit than the block's axis cannot be drawn on it.
+    mean = mean[mean["effect"].notna() & mean["unit"].isin(adverse["unit"])]
+    rows = adverse if mean.empty else mean
     [(_, main)] = rows.iterrows()
     return main
 
 
 def _mean(data: pd.DataFrame, finding: str) -> str:
     """Return a finding's mean with its interval as `claims` prints it."""
-    texts = data.loc[(data["id"] == finding) & (data["role"] == "typical"), "text"]
+    texts = data.loc[(data["id"] == finding) & (data["role"] == _MEAN_ROLE), "text"]
     return next(iter(texts), "-").replace("-", "\u2212")
 
 
 def _face(outcome: str) -> str:
-    """Return what fills a mark: its colour where the title counts it."""
+    """Return the colour inside a mark: filled only for findings that hold, which the title counts."""
     return VERDICT[outcome] if outcome == HOLDS.name else WHITE
 
 
 def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -> None:
-    """Draw the findings of one unit, a row each (`rows` has each one's most adverse comparison).
+    """Draw the findings of one unit, a row each; `rows` holds the most adverse comparison of each finding.
 
-    Shaded the claimed region, above the mean with its interval, below the comparisons and their range.
+    In a row the claimed region is shaded; above its middle is the mean with its interval, below it the comparisons and
+    their range.
     """
     unit = rows["unit"].iloc[0]
     ratios = unit == _RATIOS
@@ -264,48 +272,73 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     bend(ax, float(ends.min()), float(ends.max()), wide, ratios=ratios)
     low, high = ax.get_xlim()
     ax.grid(visible=False)
-    for row, (decisive, adverse) in enumerate(rows.iterrows()):
+    for row, (number, adverse) in enumerate(rows.iterrows()):
         # A claim without an end is shaded up to the end of the axis.
         claimed = max(adverse["region_low"], low), min(adverse["region_high"], high)
-        ax.fill_betweenx([row - 0.42, row + 0.42], *claimed, color=LIGHT, linewidth=0)
-        # The mean of the comparisons or, where there is none, the most adverse one.
-        main = _main(data, decisive)
+        heights = [row - _CLAIM_HALF, row + _CLAIM_HALF]
+        ax.fill_betweenx(heights, *claimed, color=LIGHT, linewidth=0)
+        is_of_finding = data["id"] == adverse["id"]
+        is_comparison = (data["role"] != _MEAN_ROLE) & data["effect"].notna()
+        effects = data.loc[is_of_finding & is_comparison, "effect"]
+        main = _main(data, number)
         color = VERDICT[adverse["outcome"]]
-        of_finding = data["id"] == adverse["id"]
-        is_single = (data["role"] != "typical") & data["effect"].notna()
-        single = data[of_finding & is_single]
-        least, most = single["effect"].min(), single["effect"].max()
-        ax.plot([least, most], [row + 0.26] * 2, color=GREY, linewidth=0.6)
-        others = single.drop(index=main.name, errors="ignore")
-        for other, effect in others["effect"].items():
-            size, ink = 1.6, GREY
-            if other == decisive:
-                size, ink = 3.0, color
-            ax.plot(
-                [effect],
-                [row + 0.26],
-                marker="o",
-                markersize=size,
-                markeredgewidth=0,
-                color=ink,
-                linestyle="none",
-                gid=point_id(other),
-            )
-        interval = [main["low"], main["high"]]
-        ax.plot(interval, [row - 0.1] * 2, color=color, linewidth=1.4)
-        ax.plot(
-            [main["effect"]],
-            [row - 0.1],
-            marker=MARKERS[adverse["outcome"]],
-            markersize=5,
-            color=color,
-            markerfacecolor=_face(adverse["outcome"]),
-            linestyle="none",
-            zorder=3,
-            gid=point_id(main.name),
-        )
+        _draw_range(ax, row, effects, {number: color}, large=main.name)
+        _draw_mean(ax, row, main, adverse["outcome"])
     no_effect = 1.0 if ratios else 0.0
     ax.axvline(no_effect, color=INK, linewidth=0.8, zorder=1)
+
+
+def _draw_range(
+    ax: Axes,
+    row: int,
+    effects: pd.Series,
+    colored: Mapping[Hashable, str],
+    *,
+    large: Hashable,
+) -> None:
+    """Draw the range of a finding's comparisons, and a small mark for each.
+
+    Args:
+        ax: the axes.
+        row: its place on the y axis.
+        effects: of the comparisons, by their rows in the data.
+        colored: the row of the most adverse comparison, with its colour.
+        large: the row that has a large mark (`_draw_mean`), and so no small one.
+    """
+    y = row + _RANGE_BELOW
+    ax.plot([effects.min(), effects.max()], [y] * 2, color=GREY, linewidth=0.6)
+    for number, effect in effects.drop(index=large, errors="ignore").items():
+        size, ink = 1.6, GREY
+        if number in colored:
+            size, ink = 3.0, colored[number]
+        ax.plot(
+            [effect],
+            [y],
+            marker="o",
+            markersize=size,
+            markeredgewidth=0,
+            color=ink,
+            linestyle="none",
+            gid=point_id(number),
+        )
+
+
+def _draw_mean(ax: Axes, row: int, main: pd.Series, outcome: str) -> None:
+    """Draw the large mark of a finding with its interval; `main` as `_main` returns it."""
+    y = row - _MEAN_ABOVE
+    color = VERDICT[outcome]
+    ax.plot([main["low"], main["high"]], [y] * 2, color=color, linewidth=1.4)
+    ax.plot(
+        [main["effect"]],
+        [y],
+        marker=MARKERS[outcome],
+        markersize=5,
+        color=color,
+        markerfacecolor=_face(outcome),
+        linestyle="none",
+        zorder=3,
+        gid=point_id(main.name),
+    )
 
 
 FIGURES = (
