@@ -131,7 +131,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if words in (["--version"], ["version"]):
-        # Imported here: it takes longer than a help.
+        # Imported here, since the import takes longer than printing a help.
         from common.provenance import git_commit
 
         sys.stdout.write(f"clm-or-mlm {__version__} (commit {git_commit()})\n")
@@ -147,7 +147,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         return call(_list(f"{prefix} {room}", groups, every=True), ["--help"])
     command = COMMANDS.get(words[0])
     if command is not None and command.function.startswith(_SMALL):
-        # What is imported and drawn stays: looking through it for garbage would be a tenth of the time.
+        # Imports and drawings stay in memory until the end: looking for garbage among them takes a tenth of the time.
         gc.set_threshold(1_000_000)
     try:
         return call(app_of(words, prefix), words)
@@ -166,7 +166,7 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
         prefix: how it is started.
     """
     app = program(prefix)
-    # cyclopts' own, in place of a command that printed a script.
+    # cyclopts' option installs completion, so that no command has to print a script for it.
     app.register_install_completion_command(
         help="install this shell's completion of commands and options"
     )
@@ -176,12 +176,12 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
             app.command(command.function, name=name)
     for room in rooms:
         room_app = program(room)
-        # A command itself, whose words may be those of a verb.
+        # The room is a command itself (`compare`), whose arguments may look like a verb.
         if room in COMMANDS and words[:1] == [room]:
             module, _, function = COMMANDS[room].function.partition(":")
             room_app.default(getattr(importlib.import_module(module), function))
         for verb, command in _verbs_of(room, COMMANDS).items():
-            # Its help is its docstring then, not its line of the list.
+            # The help of the verb that is called is its docstring, not its line of the list.
             is_called = words[1:2] == [verb]
             room_app.command(
                 command.function, name=verb, help=None if is_called else command.line
@@ -202,7 +202,7 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
     most = f"the {len(DAILY)} most used of {len(COMMANDS)} commands (`{prefix} --all` lists all)"
     shown = f"all {len(COMMANDS)} commands" if every else most
     app = program(prefix, ABOUT.format(prefix, shown) if groups is GROUPS else None)
-    # The list is the help: its own option would be a line more.
+    # This program is a help already: its option --help would only add a line.
     app["--help"].show = False
     for order, (title, commands) in enumerate(groups.items()):
         group = Group(title, sort_key=order)
@@ -236,10 +236,10 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
 
 
 def _meant_by(word: str) -> str:
-    """Return the command about a finding, a figure, a table or a model that is typed as one; empty for other words."""
+    """Return the command that was meant by a finding, figure, table or model typed as a command; else an empty text."""
     if word in {words.partition(" ")[0] for words in COMMANDS}:
         return ""
-    # No command needs them to be started.
+    # Imported here: commands start without them.
     from analysis.claims.titles import ANSWER, TITLES
     from pretraining.paper_models import find_model
 
@@ -254,12 +254,12 @@ def _meant_by(word: str) -> str:
 
 
 def _lacks_package(words: Sequence[str], error: ImportError) -> UserError | None:
-    """Return what to say of a package that a command lacks, with the environment that has it; None of other errors."""
-    # The library that imports a command's module says that it cannot, and names the cause.
+    """Return an error that names the package a command lacks and the environment with it; None for other errors."""
+    # The library that imports a command's module raises its own ImportError, whose cause is the error of the module.
     missing = error.__cause__ or error
     package = (getattr(missing, "name", None) or "").partition(".")[0]
     is_missing = isinstance(missing, ModuleNotFoundError) and package
-    # A package that is there lacks a part of itself, which another environment does not have either.
+    # A package that is installed, but lacks a part of itself, lacks it in every environment.
     if not is_missing or find_spec(package):
         return None
     command = COMMANDS.get(words[0]) or COMMANDS.get(" ".join(words[:2]))

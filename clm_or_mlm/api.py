@@ -87,7 +87,7 @@ def load(
     <source miniature: 1,520 runs of 38 models on 4 datasets>
     """
     if isinstance(source, Source):
-        # They choose what is read, and it was read already.
+        # These options choose what is read; an open source was read already.
         given = [*options]
         if add_models:
             given.append("add_models")
@@ -231,7 +231,7 @@ def claims(
     >>> cm.claims().at["F8", "verdict"]
     'holds in 6 of 12'
     """
-    # The command takes a finding in this place: `clm-or-mlm claims F8`.
+    # Users of the command try a finding here, since it takes one in this place: `clm-or-mlm claims F8`.
     finding = _finding(source) if isinstance(source, str) else ""
     if finding:
         raise UserError(
@@ -484,7 +484,7 @@ def figure(
     if not task and ax is None:
         return DrawnFigure.of(spec, inputs).drawing
     if ax is None:
-        # Not pyplot, which keeps every figure and opens windows.
+        # matplotlib's figure without pyplot, which keeps every figure and opens windows.
         from matplotlib.figure import Figure as NewFigure
 
         ax = NewFigure(figsize=(3.2, 2.4), layout="constrained").subplots()

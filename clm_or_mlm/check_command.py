@@ -119,7 +119,7 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
 
 
 def _check_encoder_of_others(folder: Path) -> None:
-    """Print what holds of an encoder without a hash; refuse a folder that is none."""
+    """Print what an encoder without a hash passes; refuse a folder that is not an encoder."""
     if not (folder / "config.json").is_file():
         what = "has nothing that is checked"
         if not folder.exists():
@@ -168,7 +168,7 @@ def _verdicts(folder: Path, read: set[Path], depth: int = 0) -> Iterator[Verdict
 
 
 def _listed(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    """Yield what is wrong or right with the files listed in records next to them, as of tables, figures and pages."""
+    """Yield whether files are whole that a record next to them lists: those of tables, figures and pages."""
     for path in sorted(folder.glob("*.json")):
         if path in read or not path.name.endswith(_RECORDS):
             continue
@@ -194,20 +194,21 @@ def _record_remedy(path: Path) -> str:
         return f"make it again with the command that {path.name} names"
     if path.name == MANIFEST:
         return _DATASET_AGAIN
-    # `ingest` takes a folder without its own record for somebody else's.
+    # `ingest` refuses a folder without its record as somebody else's, so that the folder has to go first.
     return "remove it and what it lists, and run the command again that made it, such as `ingest`"
 
 
 def _check_listed(path: Path, record: Mapping[str, Any], read: set[Path]) -> str:
-    """Return that the files that a record lists are as it says."""
+    """Return words on how many files are as a record says; raise an error if one is not."""
     files = dict(record.get(FILES, {}))
-    if "tables" in record:  # a dataset's
+    # The manifest of a dataset lists its tables, not files.
+    if "tables" in record:
         remedy = _DATASET_AGAIN
         with another_shape(path, remedy):
             tables = record["tables"].items()
             files = {f"{name}.parquet": info["sha256"] for name, info in tables}
     elif "command" in record:
-        # What was changed since it was written is not written over.
+        # Commands do not write over a file that was changed since they wrote it.
         remedy = f"remove it and make it again with the command that {path.name} names"
     elif "image" in record:
         remedy = "build the image again"
@@ -219,7 +220,7 @@ def _check_listed(path: Path, record: Mapping[str, Any], read: set[Path]) -> str
 
 
 def _check_one(what: object, check_it: Callable[[], str]) -> Iterator[Verdict]:
-    """Yield that a thing is whole and what `check_it` says of it, or that it is damaged and why."""
+    """Yield the verdict on a thing: whole, with the words that `check_it` returns, or damaged, with its error."""
     try:
         yield Verdict("whole", what, check_it())
     except UserError as error:
@@ -244,7 +245,8 @@ def _shards(folder: Path, read: set[Path]) -> Iterator[Verdict]:
     if not problems:
         yield Verdict("whole", folder, "all files match the manifest")
     read |= {folder / MANIFEST, folder / PROVENANCE}
-    with suppress(UserError):  # which `verify_shards` has said
+    # `verify_shards` has named this error already.
+    with suppress(UserError):
         listed = shard_manifest.files_of(folder, shard_manifest.load_manifest(folder))
         read |= {file.path for file in listed.values()}
 
@@ -289,7 +291,7 @@ def _stage(folder: Path, read: set[Path]) -> Iterator[Verdict]:
 
 
 def _train_again(stage: Path) -> str:
-    """Return how the same command writes again what is lost of a stage: not while a model is there that it led to."""
+    """Return how the same command writes the lost files of a stage again, once models made from it are removed."""
     words = [_TRAIN_AGAIN]
     for model in sorted((stage.parent.parent / "models").glob("[!.]*")):
         with suppress(DamagedError, KeyError, TypeError):
@@ -302,14 +304,14 @@ def _train_again(stage: Path) -> str:
 def _stage_log(
     folder: Path, state: Mapping[str, Any], last_step: int
 ) -> Iterator[Verdict]:
-    """Yield what is wrong or right with the log of a stage up to its last checkpoint; no state: it is damaged."""
+    """Yield whether the log of a stage is whole up to its last checkpoint; `state` is empty if that is damaged."""
     from pretraining.training import checkpoints
 
     log = folder / LOG
     faults: list[str] = []
     rows = read_log(log, faults)
     steps = [row["step"] for row in rows if row["split"] == "train"]
-    # Rows are written while a stage is trained, and at no other time.
+    # Rows are written only while a stage is trained, so that lost rows need the stage to be trained again.
     remedy = f"to have all rows, remove its folder, then {_train_again(folder)}"
     if faults:
         kind = "damaged" if log.exists() else "missing"
@@ -333,7 +335,7 @@ def _stage_log(
 
 
 def _steps_without_row(steps: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the steps up to a checkpoint that have no row, by the distance of most rows."""
+    """Return the steps up to a checkpoint that have no row; the most frequent distance says where rows should be."""
     distances = Counter(later - earlier for earlier, later in pairwise(steps))
     every = end + 1
     if distances:
@@ -344,7 +346,7 @@ def _steps_without_row(steps: Sequence[int], start: int, end: int) -> list[int]:
 
 
 def _check_model(folder: Path, read: set[Path]) -> str:
-    """Return what holds of an exported model: its files and records; of an encoder, also what it computes."""
+    """Return words on what an exported model passes: its files and records; of an encoder, also what it computes."""
     from pretraining.model.encoder_folder import (
         SELF_TEST,
         check_model,
@@ -402,7 +404,7 @@ def _runs(store: Path, read: set[Path]) -> Iterator[Verdict]:
                 read |= {path / name for name in (RESULTS, RUN, DETAILS)}
             elif state.done:
                 unsealed_runs += 1
-            # A problem of the run's file, or of a folder around it, says it already.
+            # A run is not named again if a problem names its file or a folder around it.
             is_named = any(
                 str(path).startswith(name) or name.startswith(str(path))
                 for name in damaged
@@ -420,7 +422,7 @@ def _runs(store: Path, read: set[Path]) -> Iterator[Verdict]:
 
 
 def _check_kept(folder: Path, read: set[Path]) -> str:
-    """Return what holds of the encoder that is kept of a run."""
+    """Return words on what the encoder that a run kept passes."""
     from benchmarks.sweep.kept import kept_files
 
     read |= {path for path in folder.rglob("*") if path.is_file()}

@@ -36,7 +36,7 @@ def report(
         logs: training logs, for Figure 12
         out: output file
     """
-    # Imported when they are called: a help is printed without NumPy, pandas and SciPy.
+    # Imported here, so that a help is printed without NumPy, pandas and SciPy.
     from clm_or_mlm.report.content import gather
     from clm_or_mlm.report.html_page import render_page
     from paper_figures.figure import FIGURES, FigureInputs
@@ -46,12 +46,12 @@ def report(
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
     specs = [figure.load() for figure in FIGURES.values()]
     content = gather(inputs, draw_figures(specs, inputs, []))
-    # The page is passed on: what looks like a secret is not in it.
+    # A page is passed on to others, so that what looks like a secret is left out of it.
     around = {"source": redacted(opened.long_label)} | provenance("analysis", _PACKAGES)
     page = render_page(content, around)
     record = provenance_path(out)
     hashes = {out.name: sha256_bytes(page.encode())}
-    # /dev/stdout, or a link to a file elsewhere: no record lies beside it.
+    # Beside /dev/stdout, or a link to a file elsewhere, a record would be out of place.
     is_device = out.exists() and not out.is_file()
     if not is_device and not out.is_symlink():
         check_outputs(out.parent, {**hashes, record.name: ""}, record)

@@ -82,7 +82,7 @@ def plan(
         figure: plan the models in this figure of the paper
         format: output format
     """
-    # They say how the models of a study of one's own will be compared.
+    # These options say how the models of one's own study will be compared.
     if study.study is None and comparison != _USUAL:
         raise UserError(
             "--seeds, --rates, --datasets and --pretraining-sd are for a study of your own; give its file as --study"
@@ -108,7 +108,7 @@ def plan(
 
 def _adaptation(options: AdaptationOptions, gpu: Device) -> Plan:
     """Return what one adaptation takes on a GPU."""
-    # A plan of the study's models reads no folder of a model.
+    # Imported here: only the plan of an adaptation reads the folder of a model.
     from pretraining.adapt import Adaptation
     from pretraining.starts import start_to_plan
 
@@ -116,7 +116,7 @@ def _adaptation(options: AdaptationOptions, gpu: Device) -> Plan:
         raise UserError("give --start, the model to adapt, with --tokens")
     if options.tokens is None:
         raise UserError("give --tokens with --start: how long the model is adapted")
-    # Its config.json is enough: a plan needs neither transformers nor weights.
+    # A plan needs only config.json, neither transformers nor weights.
     start = start_to_plan(options.start)
     return Adaptation(start=start, tokens=options.tokens).plan_on(gpu)
 
@@ -130,7 +130,7 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
         return [study.model(name) for name in FIGURE_MODELS[figure]]
     if names:
         models = [study.model(name) for name in names]
-        # Any name of the grammar is a model, also one that was meant to be another.
+        # A misspelt name may still be a model of the grammar, so that it is planned, with a warning.
         for model in models:
             warn_of_a_slip(study, model)
         return models

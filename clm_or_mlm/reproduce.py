@@ -84,7 +84,7 @@ def reproduce(
     inputs = FigureInputs(
         source=source, settings=Settings(selection=selection), logs=logs
     )
-    # A folder of its own first: files of others are not written over, and a failed call leaves what was there.
+    # Everything is made in a new folder first, so that a failed call leaves the old one; files of others are refused.
     with outputs_folder(out, PROVENANCE) as making:
         return _make(inputs, making)
 
@@ -93,7 +93,7 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     """Write everything into a new folder."""
     outcome = Reproduction()
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
-        # What a source lacks is named at the end; the rest is made all the same.
+        # A document that the source cannot give is named at the end; all others are made.
         try:
             for stem, document, forms in documents(inputs):
                 for form in forms:
@@ -107,7 +107,7 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     def saved_figures() -> Iterator[DrawnFigure]:
         """Yield each figure once its files are written."""
         specs = [figure.load() for figure in FIGURES.values()]
-        # Drawn once, for the files and for the page, which hides headings and captions.
+        # Each figure is drawn once, for its files and for the page; the page hides headings and captions.
         for figure in draw_figures(specs, inputs, problems):
             paths = figure.save(out / "figures")
             outcome.made += [path.relative_to(out).as_posix() for path in paths]
@@ -136,7 +136,7 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
         not_applicable=outcome.not_applicable,
     )
     write_text(out / PAGE, page)
-    # All but the last, provenance.json itself, which holds the hashes.
+    # The last file made is provenance.json, which holds the hashes of all others.
     hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], PAGE)}
     write_manifest(out / PROVENANCE, origin, hashes)
     return outcome
@@ -156,7 +156,7 @@ def _tables(inputs: FigureInputs) -> Documents:
     scores = None if source.is_published else source.scores(inputs.settings)
     for number in models_of_tables():
         table = build_table(number, scores, source=source)
-        # In all formats but text, the terminal's.
+        # Files have all formats but text, which is for the terminal.
         yield f"tables/table{number:02d}", table_document(table), TABLE_FORMATS[1:]
 
 

@@ -107,7 +107,7 @@ def study_document(
     tuning = hours_of_tuning(plan, comparison, device)
     total = (plan.costs(device=device).gpu_hours + tuning) / (1 - _SPARE)
     smallest = None
-    # Without scipy the plan is printed all the same, and says what it lacks.
+    # Without scipy the plan is still printed, and says what it lacks.
     if fewest > 1 and find_spec("scipy"):
         smallest = smallest_differences(plan, comparison, fewest)
     data: dict[str, Any] = {
@@ -148,7 +148,7 @@ def study_document(
 
 
 def hours_of_tuning(plan: Plan, comparison: PlannedComparison, device: Device) -> float:
-    """Return the hours of all fine-tunings; a model that others start from is one of those compared."""
+    """Return the hours of all fine-tunings; a model that others start from is compared, and fine-tuned, as well."""
     number = Counter(model.size for model in plan.models)
     number.update({model.size for model in plan.models if model.start})
     hours = 0.0
@@ -205,7 +205,7 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
     """
     from analysis.claims.pretraining_spread import measured_spreads
 
-    # Coreference on a few hundred sentences is no task like those here.
+    # Coreference on a few hundred sentences is not like the tasks here.
     spreads = [one for one in measured_spreads() if "coreference" not in one.score]
 
     def ratio(one: MeasuredSpread) -> float:
@@ -219,7 +219,7 @@ def nearest_spread(parameters: float) -> MeasuredSpread:
 
 
 def _lines(smallest: Smallest, pretrainings: int) -> list[str]:
-    """Return the smallest differences as a table, between what they are and what they assume."""
+    """Return the smallest differences as a table, with a line on what they are before it and on assumptions after."""
     names = [DATASETS[name].title for name in smallest.points]
     points = [f"{value:.2f}" for value in smallest.points.values()]
     lines = [

@@ -53,7 +53,7 @@ _TOKENIZER_DOCUMENTS = 100
 def prepare(
     data: Path, study: Path, sizes: Mapping[str, tuple[int, int]] = MOST_EXAMPLES
 ) -> None:
-    """Write what `clm-or-mlm workflow` needs to make `curves`; a folder that is prepared stays as it is.
+    """Write the files from which `clm-or-mlm workflow` makes `curves`; a folder that is prepared stays as it is.
 
     Args:
         data: folder of documents in `text`, and of sst2, nq and msmarco in the local form.
@@ -64,7 +64,7 @@ def prepare(
         UserError: `data` lacks a part, or `study` was prepared from something else.
     """
     text = data.resolve() / "text"
-    # A JSON string is a TOML string as well, whatever the path holds.
+    # Every JSON string is also a TOML string, so that any path can be written.
     first_line = f"text = [{json.dumps(str(text))}]\n"
     settings = first_line + (CURVES / SETTINGS).read_text("utf-8")
     written = study / SETTINGS
@@ -84,7 +84,7 @@ def prepare(
     texts = [document.text for document in documents]
     train_tokenizer(texts, _VOCAB).save(study / "tokenizer")
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
-    # The shipped logs are those of the shipped runs, and so are its floors.
+    # The shipped logs and floors belong to the shipped runs, not to those that will be made.
     stand_ins.pop("logs", None)
     stand_ins["floors"] = {}
     for name in TUNED:
@@ -92,7 +92,7 @@ def prepare(
         stand_ins["floors"][name] = round(floor_of(sample), 2)
     write_text(study / STAND_INS, json.dumps(stand_ins, indent=1) + "\n")
     write_text(study / "study.toml", (CURVES / "study.toml").read_text("utf-8"))
-    # Last: it says that all is there.
+    # Written last, since this file says that all others are there.
     write_text(written, settings)
 
 
@@ -165,7 +165,7 @@ def spread(rows: Sequence[Item], count: int) -> list[Item]:
     """Return at most `count` rows, at even distances."""
     if count >= len(rows):
         return list(rows)
-    # Such files go from source to source and topic to topic: the first rows would be of one.
+    # Such files run through one source or topic after another, so that the first rows would all be of one.
     places = [number * len(rows) // count for number in range(count)]
     return [rows[place] for place in places]
 

@@ -46,7 +46,7 @@ def package(study: Path, example: Path) -> None:
         rows = read_log(log)
         validated = {row["step"] for row in rows if row["split"] == "validation"}
         for row in rows:
-            # The figures draw validation losses; the other steps would be megabytes.
+            # The figures draw validation losses: rows of steps without one would take megabytes.
             if row["step"] in validated:
                 columns = {key: row[key] for key in _COLUMNS if key in row}
                 kept.append({**columns, "loss": round(row["loss"], 5)})

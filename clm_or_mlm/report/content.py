@@ -167,7 +167,7 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
         figures: those of the inputs (`paper_figures.save.draw_figures`), in the order of the page.
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
-    # Of other networks or metrics than the paper's the audit is of the published cells among themselves.
+    # Scores of other networks or metrics are not compared with the paper's: the audit has only the published cells.
     audited = audit(PUBLISHED)
     if source.comparable:
         audited = audit(source, selection=settings.selection)
@@ -218,7 +218,7 @@ def _rows(
 ) -> tuple[TableRow, ...]:
     """Return a table's rows, each cell with its audit, by table, model and dataset."""
     rows = []
-    # Not strict: Table 1 holds settings, so it has labels and no cells.
+    # Not strict, since Table 1 holds settings: it has labels, but no cells.
     for labels, model, cells in zip(
         table.labels, table.models, table.cells, strict=False
     ):
@@ -235,9 +235,9 @@ def _picture(figure: DrawnFigure) -> Picture:
     svg = io.StringIO()
     name = file_stem(figure.spec.name)
     with paper_style(), without_words(figure.drawing) as foot:
-        # Text as text: it can be searched, and is small.
+        # Text is kept as text, so that it can be searched and is small.
         mpl.rcParams["svg.fonttype"] = "none"
-        # Without a date the same figure is the same bytes.
+        # Without a date the same figure has the same bytes.
         figure.drawing.savefig(svg, format="svg", metadata={"Date": None})
     tips = []
     for row in csv.DictReader(io.StringIO(figure.csv)):
@@ -265,7 +265,7 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
     width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
     # Without matplotlib's XML declaration and metadata, which a page has no use for.
     drawing = svg[svg.index('<g id="figure_1">') : svg.rindex("</svg>")]
-    # Styles that the whole picture has, and what is there for nothing.
+    # Removed are styles that the whole picture has and rotations by 0, which change nothing.
     drawing = re.sub(
         r"font-family: 'DejaVu Sans'; |font-size: 7px; |transform=\"rotate\(-0 .*?\)\"",
         "",
@@ -276,7 +276,7 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
     used = set(re.findall(r'#([\w-]+)["\)]', drawing))
 
     def with_own_id(found: re.Match[str]) -> str:
-        """Return an id made this picture's own; nothing where no element refers to it and it is no mark's."""
+        """Return an id with the name of this picture before it; nothing for an id that is not a mark's and not used."""
         if found[1] in used or found[1].startswith("point-"):
             return f' id="{name}-{found[1]}"'
         return ""
@@ -285,7 +285,7 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
         """Return the opening tag of a mark with its tooltip behind it."""
         return f"{found[0]}<title>{escape(tips[int(found[1])])}</title>"
 
-    # All pictures are of one document, in which an id must be unique.
+    # All pictures are in one document, in which an id must be unique.
     drawing = re.sub(r' id="([^"]+)"', with_own_id, drawing)
     drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing)
     drawing = drawing.replace("url(#", f"url(#{name}-")

@@ -91,7 +91,7 @@ def _environment() -> jinja2.Environment:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        # By default a name that the template misspells is an empty place on the page.
+        # With jinja's default, a name that the template misspells would leave an empty place on the page.
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
@@ -129,10 +129,10 @@ def _title_of_file(stem: str) -> str:
 
 
 def _make_words(content: PageContent) -> list[str]:
-    """Return the variables of make that give this page again, as far as they are not the usual ones."""
-    # The first word is --source, the second what it was given.
+    """Return the variables with which `make` gives this page again; those with usual values are left out."""
+    # The first word is --source, the second its value.
     _, given, *options = content.source.options
-    # Sources differ in their usual interval; only another one needs an option.
+    # Sources differ in their usual interval: only an interval that is not the usual one needs an option.
     usual = content.source.with_interval(Settings())
     options += content.settings.options(usual)
     words = []
@@ -159,10 +159,10 @@ def _effect(result: Result) -> str:
 
 
 def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:
-    """Return what a provenance says as pairs of a name and a text, without what only one call has."""
+    """Return a provenance as pairs of a name and a text, without the fields that differ from call to call."""
     pairs = []
     for name, value in record.items():
-        # The page is the same bytes for the same content: what only one call has is left out.
+        # The same content gives the same bytes, so that fields which differ from call to call are left out.
         if name in OF_A_CALL:
             continue
         if isinstance(value, dict):

@@ -65,14 +65,14 @@ class _Axis:
         claimed = result.comparison
         is_below = math.isinf(claimed.low) and math.isfinite(claimed.high)
         sign = -1 if is_below else 1
-        # An interval of a comparison that has none is nan.
+        # A comparison without an interval has nan for its ends.
         known = [value for value in values if not math.isnan(value)]
         return sorted(sign * self.scaled(value) for value in known)
 
     def stretch(self, ends: Iterable[float]) -> None:
         """Let the axis hold no effect and all finite ends, with a margin."""
         finite = [0.0, *filter(math.isfinite, ends)]
-        # All ends at 0 leave no width of which a margin could be a share.
+        # The margin is a share of the width, which is 0 where all ends are 0.
         width = max(finite) - min(finite) or 1.0
         margin = 0.05 * width
         self.left = min(finite) - margin
@@ -88,7 +88,7 @@ class _Axis:
         values = _RATIOS if self.are_ratios else _TICKS
         scaled = {value: self.scaled(value) for value in values}
         shown = [value for value in values if self.left <= scaled[value] <= self.right]
-        # No effect first, then the outermost, then those between for which there is room.
+        # Ticks are placed in this order: no effect, then the outermost, then those between that still have room.
         shown.sort(key=lambda value: (scaled[value] != 0, -abs(scaled[value])))
         ticks: dict[float, str] = {}
         for value in shown:
@@ -114,7 +114,7 @@ class SmallForest:
 
     @classmethod
     def of(cls, judged: JudgedFinding, *, bent: bool = True) -> SmallForest | None:
-        """Return the forest of a finding's comparisons that are known, of one unit; None where none is.
+        """Return the forest of a finding's known comparisons in one unit; None where no comparison is known.
 
         Args:
             judged: whose comparisons stand from top to bottom.
