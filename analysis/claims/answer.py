@@ -66,7 +66,7 @@ def answer(assessment: Assessment) -> Answer:
     main = judged[ANSWER]
     stand_ins = source.stand_ins is not None
     pretraining = ""
-    # Several pretrainings are the seeds of such a test: it is about others already.
+    # With arms, the test's seeds are pretrainings, so that its result already allows for pretraining again.
     survives_pretraining = source.has_arms
     # The spreads that others measured are of networks of the paper's sizes, not of stand-ins.
     if not stand_ins and not source.has_arms:
@@ -90,7 +90,11 @@ def answer(assessment: Assessment) -> Answer:
 
 
 def _cautions(assessment: Assessment) -> list[str]:
-    """Return what is left when more or less is tested at once, tasks and datasets as samples, and shared trunks."""
+    """Return sentences that limit the answer.
+
+    They say how many parts are left when fewer or more statements are tested at once, what the mean is if tasks and
+    datasets are samples, and which models share a trunk.
+    """
     main = assessment.judged[ANSWER]
     if not main.known:
         return []
@@ -166,13 +170,14 @@ def _headline(
 
 def shown_higher(judged: JudgedFinding) -> str:
     """Return which comparisons are counted as higher, by task and length: `TC at 12K, 22K and 42K; SC at 42K`."""
-    steps: dict[str, list[str]] = {}
+    lengths_of: dict[str, list[str]] = {}
     for result in _higher(judged):
-        budget = _steps(result)
-        if budget:
-            lengths = steps.setdefault(result.task, [])
-            lengths.append(format_steps(budget).upper())
-    by_task = [f"{task} at {_joined(lengths)}" for task, lengths in steps.items()]
+        steps = _steps(result)
+        # A comparison of unknown length cannot be listed by length; `holds_in` still counts it.
+        if steps:
+            lengths = lengths_of.setdefault(result.task, [])
+            lengths.append(format_steps(steps).upper())
+    by_task = [f"{task} at {_joined(lengths)}" for task, lengths in lengths_of.items()]
     return "; ".join(by_task)
 
 
@@ -213,7 +218,7 @@ def _higher_where(judged: JudgedFinding) -> str:
 
 
 def _lead(main: JudgedFinding, *, survives_pretraining: bool) -> str:
-    """Return the first words; "Open" where no comparison is shown."""
+    """Return the first words of the headline; "Open" where no comparison is shown."""
     if main.holds_in and main.fails_in:
         return "It depends"
     sure = "Yes" if survives_pretraining else "Probably"
@@ -241,7 +246,8 @@ def _pretrained_again(
     """Return what the spread between pretrainings that others measured leaves, and whether the answer survives it."""
     if not main.holds_in and not main.fails_in:
         return None
-    # T5's. They contain fine-tuning (too large) and average eight or nine datasets, not three (too small).
+    # These spreads are T5's. They are too large in that they contain the spread of fine-tuning, and too small in that
+    # they are of averages of eight or nine datasets, not three.
     alike = [spread for spread in measured_spreads() if spread.parameters >= _ALIKE]
     spreads = sorted(spread.sd for spread in alike)
     smallest, largest = spreads[0], spreads[-1]
@@ -250,12 +256,12 @@ def _pretrained_again(
     direction = "higher" if main.holds_in else "lower"
 
     def shown(judged: JudgedStatement) -> int:
-        """Return in how many parts it is what the answer says."""
+        """Return in how many parts a statement comes out as the answer says: higher, or else lower."""
         return judged.holds_in if main.holds_in else judged.fails_in
 
     moved = [_moved(assessment, sd) for sd in (smallest, largest)]
     left = sorted(map(shown, moved))
-    # The statement alone, not among the splits that were tried.
+    # As if no other split had been tried.
     alone = sorted(shown(finding.alone) for finding in moved)
     once = "Each model was pretrained once"
     if assessment.source.is_replicated:
@@ -285,7 +291,10 @@ def _moved(assessment: Assessment, sd: float) -> JudgedFinding:
 
 
 def _mean_up_to(mean: Result | None, assessment: Assessment) -> float:
-    """Return the largest spread, in steps of 0.01 points, with which the interval of the mean leaves 0 out; else 0."""
+    """Return the largest spread between pretrainings with which the mean's interval still excludes 0; else 0.
+
+    It is in steps of 0.01 points.
+    """
     if mean is None or not mean.known:
         return 0.0
     asked = mean.comparison
@@ -302,7 +311,8 @@ def _mean_up_to(mean: Result | None, assessment: Assessment) -> float:
 
 
 def _points(sd: float) -> str:
-    return f"{sd + 1e-9:.2f}"  # 0.235 in binary is a little less
+    # 0.235 is stored as a little less, and would be written as 0.23.
+    return f"{sd + 1e-9:.2f}"
 
 
 def _range(counts: list[int]) -> str:
@@ -317,14 +327,14 @@ def _number(count: int) -> str:
 
 
 def _better_and_worse(main: JudgedFinding) -> str:
-    """Return in how many comparisons CLM first is shown better, and worse: bounds, as others may be open."""
+    """Return in how many comparisons at least CLM first is shown better, and worse; the others may be open."""
     better = f"in at least {main.holds_in}" if main.holds_in else "in none"
     worse = f"worse in at least {main.fails_in}" if main.fails_in else "worse in none"
     return f"better {better} of {main.known} comparisons and {worse}"
 
 
 def splits_tried(judged: Mapping[str, JudgedFinding]) -> dict[int, Finding]:
-    """Return the answers at each share of CLM of which the source has any comparison: those that counts allow for."""
+    """Return the answer for each share of CLM of which the source has any comparison; counts allow for all of these."""
     return {share: one for share, one in ANSWERS.items() if judged[one.id].known}
 
 
@@ -338,7 +348,7 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
         ps = [part.branch.p_for for part in finding.counted]
         if finding.id == ANSWER:
             answer_parts = ps
-        elif finding.id != "F8":  # F8 is about the same comparisons
+        elif finding.id != "F8":  # F8 rests on the same comparisons as the answer
             by_family[family] += ps
     for family, ps in by_family.items():
         if family != ANSWER:
@@ -354,7 +364,7 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
     for words, others in tested.items():
         adjusted = holm([*answer_parts, *others])
         shown = sum(p <= ALPHA for p in adjusted[: len(answer_parts)])
-        # What is not shown without any correction is not shown with one.
+        # Where no part is shown without any correction, none is shown with one: there is nothing to list.
         if not others and not shown:
             return []
         counts.append(f"{shown} for the {len(adjusted)} {words}")
@@ -378,13 +388,15 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
     """
     if len(results) < 2 or not all(result.error > 0 for result in results):
         return None
-    from scipy import special  # not for those who read the findings alone
+    # Imported here: the findings alone do not need it.
+    from scipy import special
     from statsmodels.stats.meta_analysis import combine_effects
 
     effects = np.array([result.effect for result in results])
     errors = np.array([result.error for result in results])
     combined = combine_effects(effects, errors**2)
-    # Not below the error of the errors alone, where the effects happen to agree.
+    # Where effects happen to agree, the scale is below 1; the error must not fall below what the effects' own errors
+    # give.
     scale = max(1.0, combined.scale_hksj_re)
     error = combined.sd_eff_w_re * math.sqrt(scale)
     quantile = float(special.stdtrit(combined.df, 1 - ALPHA / 2))
@@ -394,7 +406,7 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
 
 
 def _over_places(judged: JudgedFinding, assessment: Assessment) -> SampleMean | None:
-    """Return the mean of a finding, with the tasks or datasets that it is about as a sample of such."""
+    """Return the mean of a finding, with its tasks or datasets taken as a random sample."""
     places: dict[tuple[tuple[str, str], ...], list[AnyContrast]] = {}
     for result in judged.known_comparisons:
         places.setdefault(result.comparison.places, []).append(result.comparison)
@@ -404,7 +416,7 @@ def _over_places(judged: JudgedFinding, assessment: Assessment) -> SampleMean | 
 
 
 def _as_samples(means: Mapping[str, SampleMean | None]) -> list[str]:
-    """Return a sentence: the mean if the tasks, or the datasets, are a sample of such; nothing where none is known."""
+    """Return a sentence with the mean if the tasks, or the datasets, are a random sample; none without a known mean."""
     conditions = []
     for kind, mean in means.items():
         if mean is not None:

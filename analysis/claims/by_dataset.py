@@ -29,10 +29,12 @@ Datasets = Callable[[str], tuple[str, ...]]
 """From a task to its datasets."""
 
 
-def finding_by_dataset(finding: Finding, datasets: Datasets = datasets_of) -> Finding:
+def finding_by_dataset(
+    finding: Finding, datasets_of: Datasets = datasets_of
+) -> Finding:
     """Return the finding with a part for each dataset in place of a part for a task."""
-    body = _by_dataset(finding.body, datasets)
-    rivals = tuple(_by_dataset(node, datasets) for node in finding.rivals)
+    body = _by_dataset(finding.body, datasets_of)
+    rivals = tuple(_by_dataset(node, datasets_of) for node in finding.rivals)
     return replace(finding, body=body, rivals=rivals, reported=())
 
 
@@ -63,9 +65,9 @@ class DatasetEffects:
 
 
 def effects_by_dataset(
-    finding: Finding, result_of: ResultOf, datasets: Datasets = datasets_of
+    finding: Finding, result_of: ResultOf, datasets_of: Datasets = datasets_of
 ) -> list[DatasetEffects]:
-    """Return each comparison of a finding that is on one task and of which any dataset is known, on its datasets."""
+    """Return the effects by dataset of each comparison of a finding on one task, where any dataset is known."""
     leaves = comparisons(finding.body)
     contrasts = dict.fromkeys(leaf for leaf in leaves if isinstance(leaf, Contrast))
     effects: list[DatasetEffects] = []
@@ -74,7 +76,7 @@ def effects_by_dataset(
         if len(contrast.tasks) != 1 or not is_of_averages:
             continue
         [task] = contrast.tasks
-        names = datasets(task)
+        names = datasets_of(task)
         known: dict[str, Result] = {}
         for name in names:
             result = result_of(_on(contrast, {task: name}))
@@ -83,7 +85,7 @@ def effects_by_dataset(
         if not known:
             continue
         without: dict[str, Result] = {}
-        # The mean of the others is comparable to the average only where all of them are there.
+        # The mean without one dataset is comparable to the average only where all datasets are known.
         if len(known) == len(names) > 1:
             for name in names:
                 others = [other for other in names if other != name]
@@ -94,13 +96,13 @@ def effects_by_dataset(
 
 
 def makes_the_result(average: Result, rest: Result) -> bool:
-    """Return whether an average that holds would not without a dataset, its effect being halved or turned.
+    """Return whether an average holds, but not without one dataset, whose removal halves the effect or turns its sign.
 
-    Fewer data alone cost significance: a dataset makes a result only where the effect is its own.
+    Fewer data alone cost significance: a dataset makes a result only where it also makes the effect.
 
     Args:
-        average: over all datasets.
-        rest: over the others.
+        average: the result over all datasets.
+        rest: the result over all datasets but that one.
     """
     if average.p_for > ALPHA or rest.p_for <= ALPHA:
         return False
@@ -111,61 +113,63 @@ def makes_the_result(average: Result, rest: Result) -> bool:
     return is_halved or is_turned
 
 
-def _by_dataset(node: Node, datasets: Datasets) -> Node:
-    """Return the statement with a part for each dataset; each rule of parts and kind of contrast has its own way."""
+def _by_dataset(node: Node, datasets_of: Datasets) -> Node:
+    """Return the statement with a part for each dataset in place of each average."""
     if isinstance(node, AtLeast):
-        return _rule_by_dataset(node, datasets)
+        return _rule_by_dataset(node, datasets_of)
+    # A contrast over three or more tasks is a mean: it has a part for each dataset, not for each choice of one dataset
+    # a task.
     if isinstance(node, Contrast) and len(node.tasks) > 2:
-        return _mean_by_dataset(node, datasets)
+        return _mean_by_dataset(node, datasets_of)
     copies: list[Node] = []
-    of_tasks = [datasets(task) for task in node.tasks]
-    # A contrast across two tasks (F2) is one for every pair of their datasets.
+    of_tasks = [datasets_of(task) for task in node.tasks]
+    # A contrast across two tasks (F2) becomes one for every pair of their datasets.
     for names in itertools.product(*of_tasks):
         place = dict(zip(node.tasks, names, strict=True))
         copies.append(_on(node, place))
     if not copies:
-        # A task of which the source has no dataset: unknown, as its average.
+        # The source has no dataset of a task: the statement stays about the task's average, and is unknown.
         return node
     if len(copies) == 1:
         return copies[0]
     return all_of(node.label, copies)
 
 
-def _rule_by_dataset(rule: AtLeast, datasets: Datasets) -> AtLeast:
+def _rule_by_dataset(rule: AtLeast, datasets_of: Datasets) -> AtLeast:
     """Return "k of n" with a part for each dataset in place of a part for a task."""
     if joins(rule):
-        return all_of(rule.label, _parts_by_dataset(rule, datasets))
+        return all_of(rule.label, _parts_by_dataset(rule, datasets_of))
     tasks: dict[str, None] = {}
     for comparison in comparisons(rule):
         tasks |= dict.fromkeys(comparison.tasks)
     if len(tasks) == 1:
         [task] = tasks
-        # The rule is about one task: it holds where it does on every dataset of it.
-        copies = [_placed(rule, {task: name}) for name in datasets(task)]
+        # A rule about one task holds by dataset if it holds on every dataset of the task.
+        copies = [_placed(rule, {task: name}) for name in datasets_of(task)]
         return all_of(rule.label, copies or [rule])
-    parts = _parts_by_dataset(rule, datasets)
+    parts = _parts_by_dataset(rule, datasets_of)
     count = rule.count
-    # Of parts of several tasks "most" stays most, so that k grows with n; "somewhere" stays one.
+    # The rule is about several tasks: "most" stays most, so that k grows with n, and "somewhere" stays one.
     if count > 1:
         count = math.ceil(count / len(rule.parts) * len(parts))
     return AtLeast(label=rule.label, count=count, parts=parts)
 
 
-def _mean_by_dataset(mean: Contrast, datasets: Datasets) -> Node:
-    """Return that a mean over tasks holds on each of their datasets."""
+def _mean_by_dataset(mean: Contrast, datasets_of: Datasets) -> Node:
+    """Return the statement that a mean over tasks holds on each dataset of these tasks."""
     single = []
     for task in mean.tasks:
         of_task = _of_task(mean, task, len(mean.tasks))
-        for name in datasets(task):
+        for name in datasets_of(task):
             single.append(_on(of_task, {task: name}))
     return all_of(mean.label, single) if single else mean
 
 
-def _parts_by_dataset(node: AtLeast, datasets: Datasets) -> tuple[Node, ...]:
+def _parts_by_dataset(node: AtLeast, datasets_of: Datasets) -> tuple[Node, ...]:
     """Return the parts by dataset: a contrast gives one for each of its datasets, a nested statement stays one part."""
     parts: list[Node] = []
     for part in node.parts:
-        by_dataset = _by_dataset(part, datasets)
+        by_dataset = _by_dataset(part, datasets_of)
         if isinstance(part, AtLeast) or not isinstance(by_dataset, AtLeast):
             parts.append(by_dataset)
         else:
@@ -192,7 +196,7 @@ def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
 
 
 def _of_task(mean: Contrast, task: str, tasks: int) -> Contrast:
-    """Return what a mean over tasks is the mean of, on one of them."""
+    """Return the part of a mean over tasks that is on one task, with its weights before the mean was taken."""
     terms = []
     for term in mean.terms:
         if term.task == task:

@@ -65,7 +65,7 @@ class JudgedStatement:
 
     @property
     def parts(self) -> int:
-        """Parts that it has."""
+        """How many parts the statement has."""
         return len(self.branch.units)
 
     @property
@@ -108,10 +108,10 @@ class JudgedStatement:
     def verdict(self) -> str:
         """The outcome in words: `holds in 6 of 12`, `holds in 1 of 2 (10 not run)`."""
         addition = f", fails in {self.fails_in}" if self.fails_in else ""
-        # Every part holds, but not the whole after Holm's adjustment over the findings of its family.
-        if self.holds_in == self.parts:
-            addition = ", uncorrected"
         if self.outcome == IN_PART.name:
+            # Every part holds, but not the whole after Holm's adjustment over the findings of its family.
+            if self.holds_in == self.parts:
+                addition = ", uncorrected"
             return f"holds in {self.holds_in} of {self.known}{addition}{self.not_run}"
         if self.outcome == OPEN.name and self.fails_in:
             return f"{self.outcome}{addition} of {self.known}{self.not_run}"
@@ -131,7 +131,7 @@ class JudgedFinding(JudgedStatement):
 
     @property
     def id(self) -> str:
-        """The finding's."""
+        """The finding's id, such as `F8`."""
         return self.finding.id
 
     @property
@@ -141,12 +141,12 @@ class JudgedFinding(JudgedStatement):
 
     @property
     def p_raw(self) -> float:
-        """The p of that side."""
+        """The p of the side that the evidence leans to."""
         return min(self.p_for, self.p_against)
 
     @property
     def p_holm(self) -> float:
-        """The p of that side, adjusted."""
+        """The p of the side that the evidence leans to, after Holm's adjustment over the family."""
         return self.p_against_holm if self.direction == "against" else self.p_for_holm
 
     @property
@@ -156,18 +156,18 @@ class JudgedFinding(JudgedStatement):
 
     @cached_property
     def known_comparisons(self) -> tuple[Result, ...]:
-        """Those that the source decides."""
+        """The comparisons that the source has scores for."""
         return tuple(result for result in self.comparisons if result.known)
 
     @property
     def missing(self) -> str:
-        """Why the source does not decide the first of the others; empty where it decides all."""
+        """Why the first comparison that is not known is not; empty where all are known."""
         missing = (result.missing for result in self.comparisons if not result.known)
         return next(missing, "")
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The fewest and the most seeds behind a comparison, once where all have the same."""
+        """The fewest and the most seeds behind a comparison; one number where the two are equal."""
         counts: set[int] = set()
         for result in self.known_comparisons:
             counts.update(result.seeds)
@@ -178,7 +178,7 @@ class JudgedFinding(JudgedStatement):
 
     @property
     def alone(self) -> JudgedStatement:
-        """The same, had it not been chosen among others and were it the only finding."""
+        """The finding's statement as if it had not been chosen among others and were the only finding."""
         return _alone(self.branch)
 
     @cached_property
@@ -199,7 +199,7 @@ class JudgedFinding(JudgedStatement):
 
     @cached_property
     def decisive(self) -> Result:
-        """The most adverse comparison: the weakest link of what is supported, else the strongest counter-example."""
+        """The most adverse comparison: the weakest of a supported finding, else the strongest counter-example."""
         if self.outcome == HOLDS.name:
             is_against = False
         elif self.outcome == FAILS.name:
@@ -208,14 +208,17 @@ class JudgedFinding(JudgedStatement):
             is_against = self.fails_in > 0 or self.direction == "against"
         branch = self.branch
         decides = branch.decides_against if is_against else branch.decides_for
-        # What the source lacks has a p of 1, the largest, but is no evidence.
+        # A comparison that the source lacks has a p of 1, the largest, but is not evidence.
         if not decides.known and self.known:
             return max(self.known_comparisons, key=lambda result: result.p_for)
         return decides
 
     @cached_property
     def marks(self) -> dict[str, str]:
-        """By a comparison's label what its part counts as; `open` for those that their part does not hang on."""
+        """What each comparison counts as, by its label.
+
+        The comparison that decides a part counts as the part does; all others count as `open`.
+        """
         marks = {result.label: OPEN.name for result in self.comparisons}
         for part in self.counted:
             deciding = part.branch.decides_for
@@ -234,7 +237,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
         findings: all that Holm's adjustment is about.
         result_of: what the source says about a comparison.
     """
-    # Findings, their rivals and the answer share comparisons.
+    # Findings, their rivals and the answer share comparisons, so that each is computed once.
     result_of = cache(result_of)
     trees = [(finding, judge_node(finding.body, result_of)) for finding in findings]
     # A finding of which the source says nothing is not tested, so that the others are not corrected for it.
@@ -272,12 +275,12 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
 
 
 def judge_alone(node: Node, result_of: ResultOf) -> JudgedStatement:
-    """Return a statement as judged, with no others."""
+    """Return a statement as judged by itself: adjusted only over its own parts."""
     return _alone(judge_node(node, result_of))
 
 
 def _alone(branch: Branch) -> JudgedStatement:
-    """Return a statement that is counted by itself."""
+    """Return a statement whose p's are adjusted only over its own parts."""
     return JudgedStatement(
         branch=branch,
         p_for_holm=branch.p_for,
@@ -287,7 +290,7 @@ def _alone(branch: Branch) -> JudgedStatement:
 
 
 def _adjusted(branches: Sequence[Branch]) -> tuple[JudgedPart, ...]:
-    """Return the statements with Holm's p's over all of them."""
+    """Return the statements as parts, with Holm's adjusted p's over all of them."""
     ps_for = holm([branch.p_for for branch in branches])
     ps_against = holm([branch.p_against for branch in branches])
     parts = []

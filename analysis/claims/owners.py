@@ -36,10 +36,10 @@ def owned_pairs(
     """
     known = set(models)
     about = []
-    # The findings first: F8 counts as the answer at its share does, and is what pages name.
+    # Findings come before answers: F8 counts the same pairs as the answer at its share, and pages name F8.
     for finding in (*FINDINGS.values(), *ANSWERS.values()):
         asked = comparisons(finding.body)
-        # Others count no difference between these models.
+        # A finding without a comparison of these models among themselves counts none of their differences.
         if any(known.issuperset(comparison.models) for comparison in asked):
             about.append(finding)
     owned: dict[tuple[str, frozenset[str]], OwnedPair] = {}

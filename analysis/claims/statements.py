@@ -165,11 +165,11 @@ def comparisons(node: Node) -> Iterator[AnyContrast]:
 
 
 def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
-    """Return the mean of a finding's contrasts as a contrast of its own, so that it has an interval of its own.
+    """Return the mean of a finding's contrasts as a contrast, so that it has an interval.
 
-    Contrasts that claim a range ("comparable") or a margin ("on par") have no direction; they count only where there
-    are no others, ranges only where there are no margins. A
-    contrast and its reverse (F5a searches both ways) have no mean, nor have ratios of spreads.
+    Contrasts that claim a direction are averaged; only where there are none, those that claim a margin ("on par"), and
+    only where there are none of these, those that claim a range ("comparable"). A contrast and its reverse (F5a
+    searches both ways) have no mean, and ratios of spreads have none.
     """
     contrasts = [one for one in compared if isinstance(one, Contrast)]
     directed = [one for one in contrasts if one.has_direction]
@@ -177,7 +177,7 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     chosen = directed or with_margin or contrasts
     if not chosen:
         return None
-    # Points and slopes have no mean: the unit of most of them.
+    # An effect in points and a slope cannot be averaged: only the contrasts in the most frequent unit are.
     units = Counter(one.unit for one in chosen)
     [(unit, _)] = units.most_common(1)
     chosen = [one for one in chosen if one.unit == unit]

@@ -49,7 +49,7 @@ HOLDS, FAILS, IN_PART, OPEN = OUTCOMES.values()
 
 
 def outcome_of(p_for: float, p_against: float, *, holds_in: int = 0) -> Outcome:
-    """Return which of the four a statement is.
+    """Return which of the four outcomes a statement has.
 
     Args:
         p_for: of "it does not hold", adjusted for its family.

@@ -71,7 +71,7 @@ def how_tested(
         used = {interval: N_SEEDS}
     over = "fine-tuning seeds on the same test instances"
     if source.is_published:
-        # Print says nothing of which seeds two models share.
+        # The paper's tables do not say which seeds two models share.
         conditions = f"{N_SEEDS} seeds, models treated as independent"
         of_cells = INTERVALS[interval].tests_of_cells
         test = f"{of_cells} from each model's mean and printed interval ({conditions})"
@@ -120,7 +120,7 @@ def verdict_in_words(judged: JudgedFinding) -> str:
         if judged.parts == 1:
             parts_hold = "the only part holds"
         return f"{parts_hold}, not after correction ({format_p(judged.p_for_holm)})"
-    # Only where nothing is decided as a whole, but parts fail, is there more to say than the verdict.
+    # There is more to say than the verdict only where the whole is not decided, but parts fail.
     is_decided = judged.outcome not in (IN_PART.name, OPEN.name)
     if is_decided or not judged.fails_in:
         return judged.verdict
@@ -140,7 +140,7 @@ def verdict_in_words(judged: JudgedFinding) -> str:
 def readout(judged: JudgedFinding) -> str:
     """Return `holds in at least 6 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
     parts = [part.branch for part in judged.counted]
-    # Each part by itself, as a reader who looks at one comparison sees it.
+    # Without correction: a reader who looks at one comparison sees its p by itself.
     hold = sum(part.p_for <= ALPHA for part in parts)
     fail = sum(part.p_against <= ALPHA for part in parts)
     remark = ""
@@ -167,7 +167,7 @@ def levels_in_words() -> str:
 
 
 def seeds_that_decide(result: Result) -> int | None:
-    """Return the seeds with which a comparison as large as it was seen would be decided, with power 80 %.
+    """Return the seeds with which an effect as large as the one seen would be decided, with power 80 %.
 
     None: not known, or more than `design.MOST_SEEDS`. Decided for the finding where the effect is in the claimed
     region, else against it; the error shrinks with the root of the number of seeds.
@@ -183,7 +183,7 @@ def seeds_that_decide(result: Result) -> int | None:
     from analysis.precision.design import seeds_needed
 
     seeds = min(result.seeds)
-    # Within seeds there are seeds - 1 degrees of freedom; Welch's are more.
+    # A test within seeds has seeds - 1 degrees of freedom; Welch's test has more.
     is_paired = result.df <= seeds - 1
     # That an effect is inside a range, or above a margin, is shown by one-sided tests.
     is_inside = not claimed.has_direction and claimed.holds(result.effect)
@@ -212,7 +212,7 @@ def _has_error(result: Result) -> bool:
 
 
 def sentence(judged: JudgedFinding) -> str:
-    """Return the verdict in a few sentences: itself, readout, mean and most adverse effect, what would decide it."""
+    """Return a few sentences: the verdict, its counts, the mean and most adverse effect, and what would decide it."""
     words = verdict_in_words(judged)
     verdict = _capitalised(words)
     if not judged.known:
@@ -227,7 +227,7 @@ def sentence(judged: JudgedFinding) -> str:
         parts.append(
             f"{computed} of {planned} comparisons can be computed; {judged.missing}."
         )
-    # Else a small p next to "open" would look like a mistake.
+    # Without this sentence, a small p next to "open" would look like a mistake.
     if judged.p_raw <= ALPHA < judged.p_holm:
         way = "fails" if judged.direction == "against" else "holds"
         p, adjusted = p_texts(judged)
@@ -252,7 +252,7 @@ def _count_of_labels(results: Iterable[Result]) -> int:
 
 
 def three_lines(judged: JudgedFinding, scope: str) -> tuple[str, str, str]:
-    """Return a verdict for whoever asks about one finding: the verdict, its numbers, and how sure it is."""
+    """Return three lines about a single finding: its verdict, its numbers, and how sure the verdict is."""
     finding = judged.finding
     head = f"{judged.id}, {finding.short}: {verdict_in_words(judged)}."
     if not judged.known:
@@ -285,7 +285,7 @@ def _effects(judged: JudgedFinding) -> str:
 
 
 def outside_in_words(judged: JudgedFinding) -> str:
-    """Return that every estimate lies outside the range that is claimed for it; empty where some does not."""
+    """Return a sentence that every estimate lies outside its claimed range; empty where one lies inside."""
     known = judged.known_comparisons
     if len(known) < 2:
         return ""

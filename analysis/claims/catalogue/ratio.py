@@ -46,7 +46,7 @@ def _slope_terms(
     weights = sign * (derivative @ coefficients)
     terms = []
     for weight, ratio in zip(weights, ratios, strict=True):
-        # A ratio in the middle has no weight, but for rounding.
+        # Rounded, since the weight of a ratio in the middle is 0 but for binary arithmetic.
         terms.append((float(round(weight, 12)), f"{size}-mlm{ratio}-{FULL}", task))
     return terms
 

@@ -59,7 +59,7 @@ def _makers(effects: list[DatasetEffects]) -> dict[str, list[DatasetEffects]]:
 
 
 def _silent(effects: list[DatasetEffects]) -> dict[str, int]:
-    """Return by dataset that shows it in none of its comparisons their number, if there are two or more."""
+    """Return the datasets that have two or more comparisons and show the finding in none, each with their number."""
     ps_of: dict[str, list[float]] = {}
     for one in effects:
         for name, result in one.single.items():

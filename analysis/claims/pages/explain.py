@@ -51,9 +51,10 @@ _COLOURS = {name.removesuffix(" k of n"): colour for name, colour in VERDICT.ite
 def verdicts_document(
     assessment: Assessment, shown: Sequence[str], *, explain: bool = False
 ) -> TableDocument:
-    """Return verdicts: one row a finding, of a single one three lines; with `explain` the reasoning behind them.
+    """Return verdicts: a row for each of several findings, three lines for a single one.
 
-    As data one row a finding, with `explain` one row a contrast.
+    With `explain` the document gives the reasoning behind them. As data it has one row a finding, with `explain` one
+    row a contrast.
     """
     csv_frame = contrasts_frame if explain else verdicts_frame
 
@@ -64,7 +65,7 @@ def verdicts_document(
         data = verdicts_data(assessment, shown)
         return show(TableDocument(data=data, indent=2), "json")
 
-    # Each format is made when it is asked for: the page judges every finding by dataset.
+    # Each format is made only when it is asked for: the page takes long, since it judges every finding by dataset.
     pages: dict[str, Callable[[], str]] = {
         "markdown": lambda: findings_page(assessment, shown),
         "csv": csv,
@@ -120,7 +121,7 @@ def _source(assessment: Assessment) -> list[str]:
     if settings.method.is_resampled:
         how += f", {settings.resamples} resamples, seed {settings.seed}"
     lines = [f"Source: {assessment.source.label}; {how}."]
-    # Scores of stand-ins or by other metrics are said to be so before they are named.
+    # That scores are of stand-ins or of another metric is said before the source is named.
     note = assessment.source.kind.words
     return [note, *lines] if note else lines
 
@@ -237,7 +238,7 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
         members = [one for one in judged if one.finding.family == family]
         if members:
             families[title] = members
-    # The answer's counts allow for all splits, which are among the findings that are shown then.
+    # The answer speaks of all findings, so that it stands only on a page that shows all of them.
     answered = answer(assessment) if set(SHOWN) <= set(shown) else None
     summary = [f"{len(ids)} {outcome}" for outcome, ids in outcomes.items()]
     environment = jinja2.Environment(

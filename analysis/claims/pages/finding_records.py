@@ -74,7 +74,7 @@ def as_record(judged: JudgedFinding) -> dict[str, object]:
     record["contrast"] = decisive.label
     record["region"] = decisive.claimed
     record |= _fields(judged, _PS)
-    # Nothing was tested: the p of 1 that judging starts from is not a number to report.
+    # Where nothing was tested, every p is the 1 that judging starts from, which is not a number to report.
     if not judged.known:
         record |= dict.fromkeys(name for name in _PS if name != "direction")
     record["family_size"] = judged.holm_over
@@ -90,7 +90,7 @@ def _fields(of: object, names: Iterable[str]) -> dict[str, object]:
 
 
 def _typical(mean: Result | None) -> dict[str, object]:
-    """Return the mean of a finding's comparisons as keys of its record, which are None where it has none."""
+    """Return the keys of a finding's record that describe the mean of its comparisons; all None without a mean."""
     if mean is None:
         return dict.fromkeys(("typical", *(f"typical_{name}" for name in _EFFECT)))
     record: dict[str, object] = {"typical": _contrast(mean)}
@@ -252,10 +252,12 @@ def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
     finding = _fields(judged, (*_TESTED, *_ADJUSTED))
     finding |= {"role": "finding", "label": judged.finding.statement}
     rows = [finding]
+    # Only the finding's own parts carry adjusted p's; a reported statement and the mean are each judged alone.
     rows += _rows_of(judged.alone, "verdict", judged.counted)
     for statement in judged.reported:
         rows += _rows_of(statement, "reported")
     if judged.mean is not None:
+        # The mean is a bare result: judged as a statement, it has a row like the others.
         mean = judge_alone(judged.mean.comparison, judged.result_of)
         rows += _rows_of(mean, "mean")
     return pd.DataFrame([_NO_TEXTS | row for row in rows], columns=_COLUMNS)
@@ -264,7 +266,10 @@ def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
 def _rows_of(
     statement: JudgedStatement, role: str, counted: Iterable[JudgedPart] = ()
 ) -> Iterator[dict[str, object]]:
-    """Yield a row for a statement and for all below it, depth first; `counted`: those with adjusted p's."""
+    """Yield a row for a statement and for each statement below it, depth first.
+
+    `counted`: the parts of the statement that have adjusted p's; other rows have none.
+    """
     part_of = {id(part.branch): part for part in counted}
 
     def rows_below(branch: Branch) -> Iterator[dict[str, object]]:
@@ -280,7 +285,7 @@ def _rows_of(
         part = part_of.get(id(branch))
         if part is not None:
             row |= _fields(part, (*_ADJUSTED, "counted"))
-        # Alone a statement has counted parts, so that it may hold in some of them; a branch does not know that.
+        # A branch holds, fails or is open; only the judged statement knows that it holds in some of its parts.
         if branch is statement.branch:
             row["outcome"] = statement.outcome
         yield row
