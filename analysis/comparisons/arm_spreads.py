@@ -36,10 +36,10 @@ class ArmScores:
     def spreads(
         self, models: Iterable[str], place: Place, tasks: Sequence[str]
     ) -> NestedSpreads | None:
-        """Return what the arms among some models vary by on one scope, pooled over these arms.
+        """Return the spreads between pretrainings and between seeds on one scope, pooled over the models that are arms.
 
-        As many seeds of each pretraining count as the one with the fewest has. None: no arm has two pretrainings there,
-        or a pretraining has one seed.
+        Of each pretraining as many seeds count as the pretraining with the fewest has. None: no arm has two
+        pretrainings there, or a pretraining has one seed.
 
         Args:
             models: names; those that are no arms do not count.
@@ -65,7 +65,7 @@ class ArmScores:
         return nested_spreads([np.array(sample) for sample in samples])
 
     def _by_seed(self, model: str, parts: Sequence[tuple[str, str]]) -> Iterator[Array]:
-        """Yield for each pretraining of an arm the mean over the parts, one for each of its seeds that has all."""
+        """Yield for each pretraining of an arm the mean over the parts at each of its seeds that has every part."""
         for name in self.members[model]:
             cells = [self.scores.get((name, *part)) for part in parts]
             known = [cell for cell in cells if cell is not None]

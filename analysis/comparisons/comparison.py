@@ -92,7 +92,7 @@ def compare(
     Raises:
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
     """
-    # Arms have fewer rows than the source has runs, which the words count.
+    # Taken before runs become arms: the words count the runs of the source.
     words = source.words
     by_pretraining: ArmScores | None = None
     if replicates:
@@ -159,7 +159,7 @@ def compare_table(
 def _compared(
     contestants: Contestants, settings: Settings, *, margin: float | None, label: str
 ) -> Comparison:
-    """Return the comparison without what only its source can say."""
+    """Return the comparison without floors, metrics and other words that come from the source."""
     over = widest(contestants.shared())
     if len(contestants.models) == 2:
         first, second = contestants.models
@@ -252,7 +252,7 @@ def with_arms(
     chosen = select_runs(runs, selection)
     kept = runs
     parts = []
-    # Numbers that no fine-tuning seed has; models of one trunk share one.
+    # A pretraining gets a seed that no fine-tuning has; models of one trunk share a pretraining, and so its seed.
     seed_of_trunk: dict[str, int] = {}
     next_seed = int(runs["seed"].max()) + 1
     for arm_name, members in arms.items():
@@ -267,7 +267,7 @@ def with_arms(
 
 
 def _pretrainings(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each model and dataset of some runs: the mean over its seeds, and which runs it is over."""
+    """Return a row for each model and dataset of some runs: the mean over the seeds, and the runs that it is over."""
     scores = ["validation_score", "test_score"]
     of_cells = rows.groupby(CELL, as_index=False, observed=True)
     means = of_cells[scores].mean()
@@ -277,17 +277,17 @@ def _pretrainings(rows: pd.DataFrame) -> pd.DataFrame:
         runs_of.setdefault(cell, []).append(key)
     members = [runs_of[cell] for cell in records(means, *CELL)]
     means[MEMBERS] = pd.Series(members, dtype=object)
-    # The columns that are not averaged, such as `n_test`, are those of any of a cell's runs.
+    # Columns that are not averaged, such as `n_test`, are equal in all runs of a cell: any run gives them.
     one_run_each = rows.drop_duplicates(CELL)
     others = one_run_each.drop(columns=scores)
     return others.merge(means)
 
 
 def source_of_arms(source: Source, selection: str) -> Source:
-    """Return a source whose models are those that were pretrained several times, each as an arm (`with_arms`).
+    """Return a source of the models that were pretrained several times, each as an arm (`with_arms`).
 
     Raises:
-        UserError: there is none, or no runs.
+        UserError: no model was pretrained several times, or the source has no runs.
     """
     runs = source.need_runs("--replicates")
     arms = arms_of(runs)
@@ -359,7 +359,7 @@ def _copy_notes(contestants: Contestants) -> Iterator[str]:
     values = contestants.evidence.values
     compared = values[values.index.get_level_values(0).isin(contestants.models)]
     for (_, dataset), on_dataset in compared.groupby(level=[1, 2], observed=True):
-        # Models that give one answer to everything score alike, seed by seed, and are no copies.
+        # Models that give one answer to everything have the same score at every seed, but are not copies.
         varied = on_dataset[on_dataset.nunique(axis=1) > 1]
         is_copy = varied.duplicated(keep=False)
         copies = varied.index[is_copy].get_level_values(0)
@@ -370,19 +370,18 @@ def _copy_notes(contestants: Contestants) -> Iterator[str]:
 
 
 def _titles_of(differences: Sequence[Difference]) -> str:
-    """Return what differences are on, each once."""
+    """Return the titles of the datasets and averages that differences are on, each once."""
     return ", ".join(dict.fromkeys(one.place.title for one in differences))
 
 
 def _counted_notes(contestants: Contestants) -> Iterator[str]:
-    """Yield how each finding counts what is compared, among more comparisons than these."""
+    """Yield for each finding that tests these models what it counts: more is tested with it, so it may show less."""
     outcomes_of: dict[tuple[str, int], dict[str, list[str]]] = {}
     pairs = owned_pairs(contestants.models, contestants.evidence.result)
-    for (task, _), pair in pairs.items():
+    for (task, _models), pair in pairs.items():
         words = f"{pair.ahead} ahead on" if pair.ahead else "open on"
         outcomes = outcomes_of.setdefault((pair.finding, pair.tested), {})
         outcomes.setdefault(words, []).append(task)
-    # Holm's adjustment here is over fewer tests than a finding's, so that more may be shown here than there.
     for (finding, tested), outcomes in outcomes_of.items():
         clauses = []
         for words, tasks in outcomes.items():
@@ -401,7 +400,7 @@ def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
         if len(shared) > 1:
             yield "No mean over datasets: some have scores up to 1, others far above."
         return
-    # Equal to OVERALL, with the table's own title.
+    # This place equals OVERALL, but has the title that the table gave it.
     mean = shared[shared.index(OVERALL)]
     within = []
     for model in contestants.models:

@@ -48,7 +48,7 @@ _COLOURS = {"A ahead": SIGN["+"], "B ahead": SIGN["-"]}
 
 
 def comparison_document(comparison: Comparison, *, full: bool = False) -> TableDocument:
-    """Return the comparison: for two models every place, for many their order and each one's difference to the first.
+    """Return the comparison: of two models on every place, or the order of many and their differences to the first.
 
     Without `full`, tables have the columns that an answer needs, and the table of many models is over all tasks.
     """
@@ -59,29 +59,15 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     if answer:
         body += [answer, ""]
     body += [about(comparison), ""]
-    bold = "the model that is ahead"
-    if not comparison.is_pair:
-        bold = "the best mean, and those that are not shown to be worse"
     for number, (title, rows) in enumerate(difference_tables(comparison, full=full)):
         caption = title
-        if not number:
-            words = [about(comparison), f"Bold: {bold}.", title, *footer(comparison)]
-            caption = " ".join(words)
-        shown = []
-        for column, head in enumerate(rows[0]):
-            if full or head not in _MORE:
-                shown.append(column)
-        cells = [[row[column] for column in shown] for row in rows]
-        grid = Grid(
-            cells,
-            caption=caption,
-            label=f"compare{number or ''}",
-            bold=_bold(rows),
-            colours=_COLOURS,
-        )
+        # Only the first caption of several says what all tables have in common.
+        if number == 0:
+            caption = _first_caption(comparison, title)
         if title:
             body += [title, ""]
-        body += [grid, ""]
+        label = f"compare{number or ''}"
+        body += [_grid(rows, caption=caption, label=label, full=full), ""]
     body += footer(comparison, full=full)
     records = records_of(comparison)
     models = [_model_record(comparison, name) for name in comparison.contestants.models]
@@ -97,6 +83,27 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
     }
     frame = pd.DataFrame(records)
     return TableDocument(body=body, records=frame, digits="%.10g", data=data)
+
+
+def _first_caption(comparison: Comparison, title: str) -> str:
+    """Return the caption of the first table in LaTeX: what is compared, what bold means, title and footer."""
+    bold = "the model that is ahead"
+    if not comparison.is_pair:
+        bold = "the best mean, and those that are not shown to be worse"
+    words = (about(comparison), f"Bold: {bold}.", title, *footer(comparison))
+    return " ".join(words)
+
+
+def _grid(rows: list[list[str]], *, caption: str, label: str, full: bool) -> Grid:
+    """Return a table of differences as it is shown: without `full`, the columns of `_MORE` are left out."""
+    shown = []
+    for column, head in enumerate(rows[0]):
+        if full or head not in _MORE:
+            shown.append(column)
+    cells = [[row[column] for column in shown] for row in rows]
+    return Grid(
+        cells, caption=caption, label=label, bold=_bold(cells), colours=_COLOURS
+    )
 
 
 def _model_record(comparison: Comparison, model: str) -> dict[str, Any]:
@@ -158,7 +165,7 @@ def _record(comparison: Comparison, one: Difference) -> dict[str, Any]:
 
 
 def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
-    """Return both standard deviations and the ends of their intervals, with the names of columns."""
+    """Return the standard deviations over pretrainings and seeds with the ends of their intervals, by column."""
     if spreads is None:
         spreads = NestedSpreads(pretrainings=_UNKNOWN, seeds=_UNKNOWN)
     estimates = {"pretraining": spreads.pretrainings, "fine_tuning": spreads.seeds}
@@ -181,7 +188,7 @@ def _spread_cells(comparison: Comparison, one: Difference) -> list[str]:
 
 
 def _outcome(one: Difference) -> str:
-    """Return what can be said: which model is ahead, that they are practically equal, or that it is open."""
+    """Return the outcome in words: which model is ahead, that they are practically equal, or that it is open."""
     words = {
         AHEAD: "A ahead",
         BEHIND: "B ahead",
@@ -216,7 +223,10 @@ def about(comparison: Comparison) -> str:
 
 
 def _best(comparison: Comparison) -> str:
-    """Return of which of many models the first is ahead over all tasks; empty where they have no mean in common."""
+    """Return a sentence on how the first of many models compares with the others over all tasks.
+
+    Empty where the models have no mean in common.
+    """
     if comparison.over is None:
         return ""
     leader = comparison.contestants.models[0]
@@ -242,7 +252,7 @@ def _best(comparison: Comparison) -> str:
 
 
 def _mean_of(place: Place) -> str:
-    """Return a place as what a mean is over."""
+    """Return the words for the mean over a place."""
     return place.title if "mean" in place.title else f"mean over {place.title}"
 
 
@@ -258,7 +268,7 @@ def in_a_sentence(comparison: Comparison) -> str:
     leader, other = whole.first, whole.second
     ahead, behind = AHEAD, BEHIND
     effect, low, high = whole.result.effect, whole.result.low, whole.result.high
-    # Who is ahead is the subject; where nobody is, the sign stays that of the table.
+    # The model that is ahead is the subject of the sentence; where none is, the sign stays as in the table.
     if whole.outcome == BEHIND:
         leader, other = other, leader
         ahead, behind = behind, ahead
@@ -284,7 +294,7 @@ def in_a_sentence(comparison: Comparison) -> str:
     if unsure:
         clauses = [f"{unsure} {on}: {leader} minus {other} is {by}"]
     averages = [one for one in comparison.differences if not one.place.is_dataset]
-    # A table has no averages but the mean over all.
+    # A table of scores has only one average, the mean over all datasets: then the datasets are listed.
     has_averages = len(averages) > 1
     listed = averages if has_averages else comparison.differences
     parts = [one for one in listed if one is not whole]
@@ -352,7 +362,10 @@ def _interval(comparison: Comparison, low: float, high: float) -> str:
 def difference_tables(
     comparison: Comparison, *, full: bool = True
 ) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield each table of differences under its title: one of two models; of many the widest, or each average's."""
+    """Yield title and rows of each table of differences.
+
+    Two models have one table. Many models have one over the widest place or, with `full`, one for each average.
+    """
     if comparison.is_pair:
         yield "", _pair_rows(comparison)
         return
@@ -379,14 +392,14 @@ def _tabled_places(comparison: Comparison, *, full: bool) -> list[Place]:
 
 
 def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
-    """Return the means in bold: of two models that of the one ahead, of many each that is not shown to be worse."""
+    """Return the cells in bold: the mean of the model that is ahead; of many models each mean not shown to be worse."""
     head = rows[0]
     outcomes = [row[head.index("outcome")] for row in rows]
     is_pair = head[1] == "A"
     if is_pair:
         column_of = {"A ahead": 1, "B ahead": 2}
     elif "B ahead" in outcomes:
-        # Another model is ahead of the first only where the first is not the best on this place.
+        # Where other models are ahead of the first, it is not the best on this place: only those others are bold.
         column_of = {"B ahead": 1}
     else:
         column_of = dict.fromkeys(("", "open", "practically equal"), 1)
@@ -398,7 +411,7 @@ def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
 
 
 def _pair_rows(comparison: Comparison) -> list[list[str]]:
-    """Return the table of two models, its head first: a row for each dataset and mean."""
+    """Return the rows of the table of two models: the head, then one for each dataset and mean."""
     contestants = comparison.contestants
     head = [
         "",
@@ -427,7 +440,7 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
 
 
 def _test_cells(comparison: Comparison, one: Difference) -> list[str]:
-    """Return the cells under A - B, its interval and its p's."""
+    """Return the cells with the difference, its interval and its p's."""
     found = one.result
     return [
         _signed(comparison, found.effect),
@@ -438,7 +451,7 @@ def _test_cells(comparison: Comparison, one: Difference) -> list[str]:
 
 
 def _against(comparison: Comparison, place: Place) -> list[list[str]]:
-    """Return the table of the first model against each other one on one dataset or mean, its head first."""
+    """Return the rows of the table of the first model against each other on one dataset or mean: the head first."""
     first = comparison.contestants.models[0]
     head = [
         "",
@@ -462,7 +475,7 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
 
 
 def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
-    """Return how it was done and what limits it, a line each; without `full` of the columns that are shown then."""
+    """Return lines on how the comparison was done and what limits it; without `full`, only on the columns shown."""
     known = [one for one in comparison.differences if one.result.known]
     seen = set()
     of_pools = []
@@ -519,7 +532,7 @@ def _pretraining_lines(comparison: Comparison) -> list[str]:
         )
     several = {*comparison.replicates, *comparison.repeats}
     once = [name for name in comparison.contestants.models if name not in several]
-    # The seeds of a table may be pretrainings.
+    # The seeds of a table may be pretrainings, so that nothing can be said of how often its models were pretrained.
     if not once or comparison.contestants.is_table:
         return lines
     which = ", ".join(once)
@@ -608,7 +621,7 @@ def compare_scores(
     table = read_scores(text_table_of(frame, "scores"), options, metric=metric)
     found = compare_table(table, models, Settings(), margin=margin)
     differences = pd.DataFrame(records_of(found)).set_index("dataset")
-    # What is printed of a wide frame are its first and its last columns.
+    # pandas prints the first and the last columns of a wide frame, so that these are the ones a reader needs.
     others = [name for name in differences if name not in (*_FIRST, *_LAST)]
     differences = differences[[*_FIRST, *others, *_LAST]]
     differences.attrs["read"] = found.read

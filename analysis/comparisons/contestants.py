@@ -66,7 +66,7 @@ OVERALL = Place(ALL, AVERAGE)
 
 
 def places_in_order(places: Iterable[Place]) -> list[Place]:
-    """Return scopes, each once, by task: its datasets, its average; all tasks last."""
+    """Return scopes, each once: the datasets of a task, then its average, task by task; all tasks last."""
     distinct = set(places)
     other_tasks = {place.task for place in distinct} - {*TASKS, ALL}
     tasks = [*TASKS, *sorted(other_tasks), ALL]
@@ -158,7 +158,7 @@ class Contestants:
     ) -> bool:
         """Return whether a score's interval comes within a margin of its floor, of 0 or of 100.
 
-        Where there is no interval it may: True. In an unknown unit there is no limit.
+        True also where there is no interval, since the score may be at a limit; False in an unknown unit.
 
         Args:
             model: its name.
@@ -173,7 +173,7 @@ class Contestants:
         if score is None:
             return True
         low, high = score.estimate.interval()
-        # Two models at a floor score alike because neither does the task.
+        # Two models at a floor score alike because neither does the task, not because they do it equally well.
         floors = [self.floors.get(part.dataset, 0.0) for part in parts]
         floor = sum(floors) / max(1, len(floors))
         _, ceiling = LIMITS
@@ -190,7 +190,7 @@ class Contestants:
         return min(counts)
 
     def cells(self, places: Iterable[Place]) -> int | None:
-        """Return how many models the smallest pool of errors has on some places, for a caption."""
+        """Return how many cells the smallest pool of errors has on some places, for a caption; None without a pool."""
         terms: list[Term] = []
         for place in places:
             terms += self._terms(1.0, self.models[0], place)
@@ -207,7 +207,7 @@ class Contestants:
         return [one for one in of_tasks if one.dataset in DATASETS]
 
     def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
-        """Return a model's score as terms whose weights add up to `weight`; one for each part of a mean."""
+        """Return a model's score as terms, one for each part of a mean; their weights add up to `weight`."""
         parts: Sequence[tuple[str, str]] = [(place.task, place.dataset)]
         # Tasks weigh the same, however many datasets they have.
         if place.task == ALL:
@@ -222,7 +222,7 @@ class Contestants:
 def contestants_of(
     source: Source, names: Sequence[str], settings: Settings
 ) -> Contestants:
-    """Return the models named, each from the source's runs or, where it has none of it, from the paper's cells.
+    """Return the models named, each from its runs in the source or, without any, from the paper's cells.
 
     Args:
         source: runs or the published cells; small studies and other metrics never mix with the paper's cells.
@@ -269,7 +269,7 @@ def contestants_of(
 
 
 def _known_models(source: Source) -> tuple[list[str], list[str]]:
-    """Return the models of which a source has runs, and those that are printed, where these may stand beside them."""
+    """Return the models that have runs in a source, and those that the paper prints, if scores are comparable."""
     with_runs: list[str] = []
     if source.runs is not None:
         with_runs = list(dict.fromkeys(source.runs["model"]))
@@ -284,9 +284,9 @@ def contestants_of_table(
 ) -> Contestants:
     """Return models of a table of scores, in its own unit.
 
-    All models of the table lend each other the shape of their errors, those that are compared and the others. The mean
-    over the datasets that all have is unweighted: of a model that has the same seeds on each it is taken within a seed,
-    since one training may have been scored everywhere; else its cells are independent.
+    The errors of all models of the table are pooled for their shape, not only of those that are compared. The mean
+    over the datasets that all models have is unweighted. If a model has the same seeds on each dataset, its mean is
+    taken within a seed, since one training may have been scored on all of them; else its cells count as independent.
 
     Args:
         table: its scores.
@@ -303,7 +303,7 @@ def contestants_of_table(
         if model in scored:
             scored[model].append(Place(task, dataset))
     shared = places_in_order(set.intersection(*map(set, scored.values())))
-    # What the mean over all datasets is over; nothing where there is no such mean.
+    # The datasets that the mean is over; empty where the models have no such mean.
     averaged: list[tuple[str, str]] = []
     if len(shared) > 1 and _is_in_one_unit(table, shared):
         averaged = [(place.task, place.dataset) for place in shared]
@@ -340,24 +340,35 @@ def contestants_of_table(
 def _of_seeds(
     rows: pd.DataFrame, averaged: Sequence[tuple[str, str]], settings: Settings
 ) -> Evidence:
-    """Return scores by seed as evidence, with the mean over the datasets where it can be taken within each seed."""
+    """Return scores by seed as evidence, with the mean over datasets of each model that has the same seeds on all."""
     wide = rows.pivot(index=CELL, columns="seed", values="test_score")
-    # In one order, so that no number depends on that of the rows.
+    # Seeds in one order, so that no number depends on the order of the rows.
     wide = wide[seeds_in_order(wide.columns)]
     half_digits: dict[Cell, float] = {}
+    # A cell is known as finely as its most finely written score.
     finest = rows.groupby(CELL, as_index=False)[["half_digit"]].min().dropna()
     for model, task, dataset, half in records(finest, *CELL, "half_digit"):
         half_digits[model, task, dataset] = half
-    for model, means in _within_seeds(wide, averaged).items():
-        mean = (model, ALL, AVERAGE)
-        wide.loc[mean, :] = means
-        halves = [half_digits.get((model, *cell), 0.0) for cell in averaged]
-        half_digits[mean] = math.hypot(*halves) / len(averaged)
+    _add_means(wide, half_digits, averaged)
     return Evidence(settings, values=wide, half_digits=half_digits)
 
 
+def _add_means(
+    wide: pd.DataFrame,
+    half_digits: dict[Cell, float],
+    averaged: Sequence[tuple[str, str]],
+) -> None:
+    """Add the mean over the datasets to the scores, and its rounding to the half digits, where it is within seeds."""
+    for model, means in _within_seeds(wide, averaged).items():
+        mean = (model, ALL, AVERAGE)
+        wide.loc[mean, :] = means
+        # A rounding that is not known counts as 0. Roundings are independent, so that their squares add up.
+        halves = [half_digits.get((model, *cell), 0.0) for cell in averaged]
+        half_digits[mean] = math.hypot(*halves) / len(averaged)
+
+
 def _of_summaries(rows: pd.DataFrame, settings: Settings) -> Evidence:
-    """Return means with their errors as evidence, by Welch's t unless the settings name another interval."""
+    """Return means with their errors as evidence; their interval is Welch's t unless the settings name another."""
     summaries = {}
     columns = (*CELL, "mean", "error", "n")
     for model, task, dataset, mean, error, count in records(rows, *columns):
@@ -371,7 +382,7 @@ def _of_summaries(rows: pd.DataFrame, settings: Settings) -> Evidence:
 def _within_seeds(
     wide: pd.DataFrame, cells: Sequence[tuple[str, str]]
 ) -> dict[str, pd.Series]:
-    """Return the mean over some datasets within each seed, of every model that has the same seeds on all of them."""
+    """Return by model the mean over some datasets within each seed, if the model has the same seeds on all of them."""
     means: dict[str, pd.Series] = {}
     if not cells:
         return means
@@ -389,7 +400,7 @@ def _within_seeds(
 
 
 def _is_in_one_unit(table: ScoresTable, places: Sequence[Place]) -> bool:
-    """Return whether no dataset's scores are all at most 1 where those of another are far above."""
+    """Return whether scores are in one unit: not at most 1 on one dataset and far above 1 on another."""
     datasets = table.rows["dataset"]
     known = datasets.isin([place.dataset for place in places])
     largest = table.scores[known].abs().groupby(datasets).max()
@@ -397,9 +408,9 @@ def _is_in_one_unit(table: ScoresTable, places: Sequence[Place]) -> bool:
 
 
 def _points_of(table: ScoresTable) -> dict[str, float]:
-    """Return by dataset of the paper with its metric what a point is in the scores: 1, or 0.01 where none is above 1.
+    """Return how large a point is in the scores of each dataset of the paper: 1, or 0.01 where no score is above 1.
 
-    Empty where scores are below 0 or above 100. A table that names no metric has the paper's.
+    Only datasets with the paper's metric are in it; it is empty where scores are below 0 or above 100.
     """
     rows = table.rows
     is_papers = []
@@ -407,7 +418,7 @@ def _points_of(table: ScoresTable) -> dict[str, float]:
         if dataset not in DATASETS:
             is_papers.append(False)
             continue
-        # No metric, which is at the beginning of any, is the paper's.
+        # A table that names no metric has the paper's: every name starts with an empty text.
         papers_metric = TASKS[task].metric.lower()
         is_papers.append(papers_metric.startswith(metric.lower()))
     scores = table.scores[is_papers]
@@ -419,7 +430,7 @@ def _points_of(table: ScoresTable) -> dict[str, float]:
 
 
 def _models_of_table(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return the models that names or shell patterns mean, or all, whatever the order of the rows."""
+    """Return the models that match names or shell patterns, or all models; the order of the rows does not matter."""
     known = sorted(set(rows["model"]))
     found: dict[str, None] = {}
     for name in wanted or ["*"]:
@@ -437,7 +448,7 @@ def _models_of_table(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, ..
 
 
 def _floors(source: Source) -> dict[str, float]:
-    """Return the floors, and of classes whose frequencies are not known what guessing gets."""
+    """Return the floors by dataset; of classes whose frequencies are not known, the accuracy of guessing."""
     if source.protocol != PAPER:
         return {}
     floors = {}
@@ -451,14 +462,13 @@ def _floors(source: Source) -> dict[str, float]:
 def _chosen(
     source: Source, names: Sequence[str], with_runs: list[str], printed: list[str]
 ) -> list[str]:
-    """Return the models named, each once; patterns take those with runs, or, without any, those that are printed.
+    """Return the models named, each once; a pattern takes models with runs or, if none has runs, printed models.
 
     Raises:
         UserError: a name or pattern that matches nothing.
     """
     stand_ins = {} if source.stand_ins is None else source.stand_ins.models
     chosen: dict[str, None] = {}
-    # The paper's models in its order, then own ones in that of their runs.
     papers = [name for name in MODELS if name in with_runs]
     own = [name for name in with_runs if name not in MODELS]
     pool = [*papers, *own] or printed
@@ -476,7 +486,7 @@ def _chosen(
 
 
 def _unknown_model(source: Source, name: str, known: Sequence[str]) -> UserError:
-    """Return the error that a name is of no model of a source, with the nearest or the way to a list of all."""
+    """Return the error for a name that is not a model of a source: with the nearest name, or how to list all models."""
     where = "the paper has no cells"
     if source.runs is not None:
         where = f"{source.label} has no runs"

@@ -57,7 +57,7 @@ class Difference:
 
     @property
     def outcome(self) -> str:
-        """What can be said of the first model, at the level of 0.05 after Holm's adjustment."""
+        """Whether the first model is ahead, behind or practically equal, at a level of 0.05 after Holm's adjustment."""
         if not self.result.known:
             return UNKNOWN
         if self.p_holm <= ALPHA:
@@ -100,10 +100,10 @@ def margin_of(
 def compare_pair(
     contestants: Contestants, first: str, second: str, *, margin: float | None = None
 ) -> list[Difference]:
-    """Return the differences on every scope that both have, with the seeds that they need to be found.
+    """Return the differences on every scope that both models have, with the seeds that would show each difference.
 
-    Over all tasks they are of the tasks that all contestants have, not of those that only these two have. The p's are
-    adjusted over the datasets, and over the tasks; the difference over all tasks is a group of its own, left as it is.
+    The difference over all tasks is over the tasks that all contestants have, not over those that only these two have.
+    The p's are adjusted over the datasets, and over the tasks; the p over all tasks is not adjusted.
 
     Args:
         contestants: the models, and what is known of them.
@@ -123,7 +123,7 @@ def compare_pair(
 def _differences(
     contestants: Contestants, first: str, second: str, margin: float | None
 ) -> Iterator[Difference]:
-    """Yield the differences on every scope that both have, with p's that are not adjusted."""
+    """Yield the differences on every scope that both models have, with p's that are not adjusted."""
     places = contestants.shared(first, second)
     for place in places:
         half = margin_of(contestants, place, margin)
@@ -174,7 +174,7 @@ def _with_holm(
     groups: Sequence[object],
     tests: Mapping[Any, int] = MappingProxyType({}),
 ) -> list[Difference]:
-    """Return the rows with Holm's p's within each group of those that have a p, or of more `tests` than these.
+    """Return the rows with p's after Holm's adjustment within each group, over its rows with a p or over `tests`.
 
     Args:
         rows: differences, whose p's are not adjusted.
@@ -189,7 +189,8 @@ def _with_holm(
     for group, numbers in numbers_in.items():
         ps = [rows[number].result.p_zero for number in numbers]
         not_computed = tests.get(group, 0) - len(numbers)
-        ps += [1.0] * not_computed  # none where there are not more tests
+        # An empty list where a group has no more tests than rows.
+        ps += [1.0] * not_computed
         for number, p in zip(numbers, holm(ps), strict=False):
             adjusted[number] = replace(rows[number], p_holm=p)
     return adjusted
@@ -201,7 +202,8 @@ def _result(
     """Return the contrast's result with the seeds of each model, and its effect even where there is no test."""
     result = contestants.evidence.result(contrast)
     seeds = (contestants.seeds(first, place), contestants.seeds(second, place))
-    if not result.known:  # of places that both have, for want of seeds or of a spread
+    # Both models have scores here, so that a result is unknown only for want of seeds or of a spread.
+    if not result.known:
         missing = "all seeds of each model are equal"
         if min(seeds) < 2:
             missing = "a test needs two seeds of each model"
@@ -212,7 +214,7 @@ def _result(
 
 
 def _seeds_to_find(contestants: Contestants, seen: Difference) -> int | None:
-    """Return the seeds for the larger of the difference seen and the margin; None: more than any study has."""
+    """Return the seeds that would show the larger of the difference seen and the margin; None: more than can be had."""
     contrast = contestants.difference(seen.first, seen.second, seen.place)
     student = contestants.evidence.student(contrast.terms)
     if student is None:

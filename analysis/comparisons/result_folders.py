@@ -36,7 +36,7 @@ _METRIC = re.compile(r"(eval|test|predict)_(?!.*(loss|samples|per_second|time)$)
 def table_of_folder(
     folder: Path, options: TableOptions
 ) -> tuple[TextTable, list[str]] | None:
-    """Return the scores in a folder of results, and what was chosen; None where no other tool's are in it.
+    """Return the scores in a folder of another tool's results, and what was chosen; None for other folders.
 
     Args:
         folder: with results of one tool at any depth.
@@ -77,7 +77,7 @@ def table_of_folder(
         rows.append(row | {f"folder{number}": name for number, name in parts})
     frame = pd.DataFrame(rows)
     given = dict(options.titles)
-    # What a file says gives way to the folder that its owner names.
+    # Where the owner names the folders that are a model, dataset or seed, these replace what a file says.
     replaced = [role for role in given if role in frame and given[role] != role]
     frame = frame.drop(columns=replaced)
     for role in ("model", "dataset"):
@@ -121,7 +121,7 @@ def _of_harness(
         content = _load(path)
         results = content.get("results", {})
         model = content.get("model_name") or path.parent.name
-        # A group's score is the mean of tasks that are there as well.
+        # A group's score is the mean of its tasks, which are in the file as well.
         groups = set()
         for group, members in content.get("group_subtasks", {}).items():
             if any(member in results for member in members):
@@ -235,7 +235,7 @@ def _of_trainer(
 def _kept(
     history: Sequence[Mapping[str, Any]], state: Mapping[str, Any]
 ) -> tuple[ResultRow, str]:
-    """Return the evaluation of the checkpoint that was kept, or the last, and which it is."""
+    """Return the evaluation of the checkpoint that was kept, or the last evaluation, and words on which it is."""
     evaluations = [one for one in history if any(map(_METRIC.fullmatch, one))]
     if not evaluations:
         return {}, ""

@@ -97,7 +97,7 @@ class ScoresTable:
 
 
 def scores_table_in(path: Path) -> TextTable | None:
-    """Return the table in a file; None of what is no table, or is one of runs (`analysis.store.runs_table`).
+    """Return the table of scores in a file; None for other files and for a runs table (`analysis.store.runs_table`).
 
     Raises:
         UserError: the file cannot be read.
@@ -172,7 +172,7 @@ def read_scores(
         read.append(f"without {metric}: {first_of(without, 4)}")
     if form.not_read:
         read.append(f"columns not read: {first_of(form.not_read, 8)}")
-    # Names in one order, so that no number depends on that of the rows
+    # Names in one order, so that no number depends on the order of the rows.
     rows = rows.sort_values(["model", "dataset"], kind="stable", ignore_index=True)
     return ScoresTable(
         where=table.where,
@@ -219,7 +219,7 @@ class _Form:
             return
         header = ", ".join(filter(None, self.table.header))
         lacking = [name for name in _TIDY if name not in self.cells]
-        # All that is lacking at once, so that one call is enough.
+        # Every role that lacks a column is named, so that one more call is enough.
         named = ",".join(f"{name}=TITLE" for name in lacking or [role])
         raise UserError(
             f"{self.table.where}: there is no column {role} among {header:.60}; name yours with --columns {named}, "
@@ -274,7 +274,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
         # `--columns n=5` names no column: it is the number of seeds itself.
         cells[role] = columns.get(title, title)
     others = [name for name in dict.fromkeys(table.header) if name not in ("", *used)]
-    # Ignored by their owner's word, and still listed as not read.
+    # Columns that the owner says to ignore are still listed as not read.
     unread = [name for name in others if name not in named["ignore"]]
     written = dict(zip(table.header, table.titles, strict=True))
     form = _Form(
@@ -437,7 +437,7 @@ def _of_means(form: _Form, spread: str) -> pd.DataFrame:
         )
     n_seeds = form.numbers("n")
     found = table.numbers(spread, widths)
-    # What is printed as 0.0 is anything below half of its last digit; the largest of it is taken.
+    # A spread that is printed as 0.0 may be anything below half of its last digit: the largest of this is taken.
     is_exact = np.isnan(table.half_digits(means))
     largest = np.where(is_exact, 0.0, np.nan_to_num(table.half_digits(widths)))
     found = np.where(found == 0, largest, found)
@@ -493,7 +493,7 @@ def _pairs(cells: pd.Series) -> pd.DataFrame:
 def _refuse_pairs(
     table: TextTable, cells: pd.Series, pairs: pd.DataFrame, spread: str
 ) -> None:
-    """Refuse pairs of which nobody says what the second number is, and cells that are none among them."""
+    """Refuse pairs of numbers if nobody says what the second is, and cells among them that are not pairs."""
     is_pair = pairs[0].notna()
     if not spread:
         row = _first(is_pair)
@@ -538,7 +538,7 @@ def _refuse_faults(form: _Form, rows: pd.DataFrame) -> None:
 
 
 def _refuse_repeats(form: _Form, rows: pd.DataFrame) -> None:
-    """Refuse rows that are there twice, in other metrics, or among which nothing chooses."""
+    """Refuse several rows for one score: repeats, several metrics, or runs among which nothing chooses."""
     place = ["task", "dataset"]
     key = ["model", *place]
     metrics = first_of(sorted(set(rows["metric"])), 4)
@@ -569,12 +569,12 @@ def _refuse_repeats(form: _Form, rows: pd.DataFrame) -> None:
 
 
 def _first(wrong: pd.Series) -> int:
-    """Return the first row that is."""
+    """Return the first row that is wrong."""
     return int(wrong.index[int(wrong.to_numpy().argmax())])
 
 
 def _refuse_unread(form: _Form, rows: pd.DataFrame) -> None:
-    """Refuse a column that is not read and distinguishes scores of a dataset."""
+    """Refuse a column that is not read, but tells scores of a dataset apart."""
     datasets = rows["dataset"]
     for name, cells in form.unread.items():
         # Other measurements, such as a second metric, differ from row to row and tell nothing apart.
@@ -641,7 +641,7 @@ def _is_lower_better(form: _Form) -> bool:
 
 
 def _refuse_units(form: _Form, rows: pd.DataFrame) -> None:
-    """Refuse a model in fractions beside one in per cent; where cells have per cent signs, all have."""
+    """Refuse a model in fractions beside one in per cent, unless per cent signs say the unit."""
     written = form.cells["score" if form.is_by_seed else "mean"]
     if written.str.contains("%").any():
         return
@@ -650,7 +650,7 @@ def _refuse_units(form: _Form, rows: pd.DataFrame) -> None:
         largest, means = of_models.max(), of_models.mean()
         low, high = str(largest.idxmin()), str(means.idxmax())
         may_be_fractions = 0 < largest[low] <= 1 < means[high]
-        # Two models at 0.9 and 1.2 of a loss are in one unit.
+        # Losses of 0.9 and 1.2 are in one unit: only a far larger mean is in per cent.
         if may_be_fractions and means[high] >= OTHER_UNIT * means[low]:
             raise UserError(
                 f"{form.table.where}: on {place!s:.40}, {low:.40} seems to be in fractions and {high:.40} in per "
