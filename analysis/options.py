@@ -89,7 +89,7 @@ class SourceOptions:
             protocol = STANDARD
         study: Mapping[str, Model] = {}
         if self.study is not None:
-            # Not for those without a study of their own
+            # Imported here: only a study of one's own needs it.
             from pretraining.plan.study_plan import load_study
 
             study = load_study(self.study).models
@@ -109,7 +109,7 @@ class SourceOptions:
             models=models,
             protocol=protocol,
         )
-        # What the study adds is added again by its file.
+        # Only models that the user added by name are noted: the study's file adds its models again.
         return replace(
             opened,
             study=self.study,

@@ -223,7 +223,7 @@ class Source:
         if self.protocol not in (PAPER, STANDARD):
             return self.protocol
         definition = self.datasets.get(dataset)
-        # Of a dataset of one's own the paper says no metric
+        # The paper names no metric for a dataset of one's own.
         if definition is not None and definition.is_own:
             return definition.headline
         if self.protocol == PAPER:
@@ -258,8 +258,8 @@ class Source:
         return {name: floor for name, floor in floors.items() if floor is not None}
 
     def floors_in_words(self, names: Iterable[str]) -> str:
-        """Return a sentence with the floor of each dataset; of one that is not known, that it is not."""
-        # Of another metric nobody has computed them.
+        """Return a sentence with the floor of each dataset, or that its floor is not known."""
+        # The floors of other metrics than the paper's have not been computed.
         if self.protocol != PAPER:
             return ""
         floors = self.floors
@@ -269,7 +269,7 @@ class Source:
             floor = floors.get(name)
             percent = "not known" if floor is None else f"{floor:.2f}"
             rule = TASKS[dataset.task].floor
-            # A family that was added may have no such prediction.
+            # A family of tasks that was added may have no rule for a floor.
             if rule:
                 by_rule.setdefault(rule, []).append(f"{dataset.title} {percent}")
         parts = [f"{rule}: {', '.join(texts)}" for rule, texts in by_rule.items()]
@@ -354,7 +354,7 @@ def open_source(
     if not source or not path.exists():
         what = source or "an empty --source"
         hint = nearest(source, NAMES)
-        # Of an empty word the nearest path would be any.
+        # Every path is equally near to an empty word, so that there is no hint for it.
         if source and not hint:
             hint = path_hint(path, "*")
         raise UserError(
@@ -433,13 +433,15 @@ def _read_store(
     path: Path, add_models: tuple[str, ...], protocol: str, need_instances: bool
 ) -> tuple[RunsTable, Path | None]:
     """Return the runs of the store at `path`, and where their instances are if these are needed."""
-    from analysis.store.ingest import open_store  # not for those who open a table
+    # Imported here: opening a table does not need it.
+    from analysis.store.ingest import open_store
 
     read = partial(open_store, path, add_models=add_models, protocol=protocol)
-    are_papers = protocol == PAPER  # the instances are the paper's
+    # The scores of single instances in a store are always those of the paper's protocol.
+    are_papers = protocol == PAPER
     wanted = need_instances and are_papers
     table, instances = read(instances=wanted)
-    # Only the runs say that crossed is their usual interval: such stores are small, and read twice.
+    # Only the runs say whether crossed is their usual interval. Such stores are small enough to read twice.
     if are_papers and not wanted and _have_crossed_runs(table.runs):
         table, instances = read(instances=True)
     return table, instances

@@ -78,7 +78,7 @@ class Cells:
         resamples: int,
         seed: int,
     ) -> None:
-        """Select the runs; the arguments are those of `analysis.evidence.evidence.Evidence` and its settings."""
+        """Read the cells; the arguments are those of `analysis.evidence.evidence.Evidence`, and its settings'."""
         self.runs = runs
         self.selection = selection
         self.resamples = resamples
@@ -90,7 +90,7 @@ class Cells:
         if values is None:
             values = pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []]))
         self.values = values
-        # A lookup in the frame for each cell would take longer than what is computed from it.
+        # A lookup in the frame for each cell would take longer than the computation from its scores.
         self._matrix = self.values.to_numpy(dtype=np.float64)
         self._rows: dict[Cell, int] = {}
         for row, cell in enumerate(self.values.index):
@@ -99,7 +99,7 @@ class Cells:
         if runs is not None and MEMBERS in runs:
             arms = runs.loc[runs[MEMBERS].notna(), "model"].unique()
         self._pretrainings = {arm: self._seeds_of(arm) for arm in arms}
-        """Of each model whose seeds are pretrainings, which these are: models of one trunk have the same."""
+        """By model whose seeds are pretrainings, these seeds; models of one trunk have the same pretrainings."""
         self.summary = cache(self._summary)
         """From a cell to its mean, standard error (nan for one seed) and number of seeds."""
         self.printed: dict[Cell, Summary] = dict(summaries)
@@ -135,12 +135,13 @@ class Cells:
     def _summary(self, cell: Cell) -> tuple[float, float, int]:
         """Return the mean, its standard error (nan for one seed) and the number of seeds."""
         if cell in self.printed:
-            return self.printed[cell][:3]
+            printed = self.printed[cell]
+            return printed.mean, printed.error, printed.seeds
         scores = self.values_of(cell)
         if len(scores) < 2:
             return float(scores.mean()), math.nan, len(scores)
         student = student_estimate(scores)
-        # Seeds that all agree have an error of 0, which no data can show: the least that could have been seen.
+        # Seeds that all agree would give an error of 0, too small: their error is the least that could have been seen.
         error = student.error or self.least_error(cell, len(scores))
         return student.effect, error, len(scores)
 
@@ -151,9 +152,10 @@ class Cells:
         return tuple(np.flatnonzero(has_run))
 
     def joint(self, terms: Sequence[Term]) -> list[list[Term]]:
-        """Return the cells that count, together what varies together: cells of the same pretrainings.
+        """Return the cells with a weight, grouped so that cells of the same pretrainings are together.
 
-        One pretraining gives the scores of all tasks, and of all models of its trunk. Seeds of a cell are its own.
+        One pretraining gives the scores of all tasks, and of all models of its trunk. Where seeds are fine-tunings, no
+        two cells share them, and each cell is a group.
         """
         # Taken as independent, two equal arms of five pretrainings led in 18 to 31 % of simulated studies.
         groups: dict[Hashable, list[Term]] = {}
@@ -178,7 +180,7 @@ class Cells:
                 seeds = round(within.df) + 1
                 parts.append(Part(1.0, within.effect, within.error, seeds))
                 continue
-            # They share one pretraining at most: a mean, of whose error nothing is known.
+            # The cells share one pretraining at most: their mean is known, but not its error.
             weighted_means = []
             for term in group:
                 mean, _, _ = self.summary(term.cell)
@@ -197,10 +199,10 @@ class Cells:
         return f"mean {row[has_run].mean():.4f}, n = {has_run.sum()} (seeds {seeds})"
 
     def least_error(self, cell: Cell, count: int) -> float:
-        """Return the standard error, in points, that `count` seeds are given that all agree.
+        """Return the standard error, in points, of `count` seeds that all agree.
 
-        It is what the smallest spread that could have been seen gives: one seed differs in one test instance, or all
-        are anywhere within half of their last digit. 0 where neither is known.
+        It is the error that the smallest visible spread would give: one seed differs in one test instance, or all seeds
+        are anywhere within half of their last digit. 0 where neither an instance nor a digit is known.
         """
         if self._half_digits is not None:
             return self._half_digits.get(cell, 0.0) / NORMAL_QUANTILE
@@ -238,7 +240,7 @@ class Cells:
     def paired(self, terms: Sequence[Term]) -> Student | None:
         """Return Student's estimate from the seeds that all cells share; None with fewer than two such seeds.
 
-        Where they do not differ, its error is the least that could be seen.
+        Where the seeds do not differ, the error is the least that could be seen.
         """
         values = self.within_seeds(terms)
         if values is None:
@@ -252,20 +254,23 @@ class Cells:
         return replace(student, error=math.hypot(*least))
 
     def welch(self, terms: Sequence[Term]) -> Student | None:
-        """Return Welch's estimate from each part's own seeds, which may be printed; None where a part has one seed."""
+        """Return Welch's estimate from the seeds of each part; None where a part has one seed.
+
+        Of a printed cell only the mean, the error and the number of seeds are needed.
+        """
         weights = weights_of(terms)
         parts = self.parts(terms)
         # A model against itself: all terms cancel, and the difference is 0 with the cell's seeds.
         if not parts:
             parts = [Part(0.0, *self.summary(terms[0].cell))]
         is_difference = len(parts) == 2 and sorted(weights.values()) == [-1, 1]
-        # Of two cells of runs the scores themselves are known, so that statsmodels gives the difference.
+        # statsmodels gives the difference of two cells whose scores are known.
         if is_difference and not self.printed.keys() & weights.keys():
             behind, ahead = sorted(weights, key=weights.__getitem__)
             first = self.values_of(ahead)
             second = self.values_of(behind)
             have_seeds = min(len(first), len(second)) > 1
-            # Seeds that all agree get the least error that could have been seen, which it does not know.
+            # Of seeds that all agree, statsmodels does not know the least error that could have been seen.
             if have_seeds and not (is_flat(first) or is_flat(second)):
                 return difference_estimate(first, second)
         factors, means, errors, counts = np.array(parts, dtype=np.float64).T
@@ -302,7 +307,7 @@ class Cells:
         """The covariances between runs over test instances, where these are read."""
         if self._instances is None or self.runs is None:
             return None
-        # Not for those who hold instances fixed
+        # Imported here: only intervals over test instances need it.
         from analysis.statistics.crossed import InstanceCovariance
 
         chosen = select_runs(self.runs, self.selection)
@@ -310,7 +315,7 @@ class Cells:
 
     @cached_property
     def pools(self) -> ResidualPools:
-        """The errors of seeds that the cells of a dataset lend each other."""
+        """The errors of seeds, pooled over the cells of a dataset."""
         return ResidualPools(self.values, self.resamples, self.seed)
 
     def _shared(self, terms: Sequence[Term]) -> tuple[Array, list[int]]:
@@ -326,7 +331,7 @@ def _printed_summaries() -> dict[Cell, Summary]:
     summaries = {}
     columns = ("model", "task", "dataset", "mean", "ci95")
     for model, task, dataset, mean, half in records(published_values(), *columns):
-        # The printed half-width is 1.96 standard errors: so the released runs give it, to the digit.
+        # 1.96 standard errors of the released runs are the printed half-widths, to the digit.
         error = max(half, SMALLEST_HALF_WIDTH) / NORMAL_QUANTILE
         summaries[model, task, dataset] = Summary(mean, error, N_SEEDS, half)
     return summaries
@@ -343,7 +348,7 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     """
     chosen = select_runs(runs, selection)
     wide = chosen.pivot(index=CELL, columns="seed", values="test_score") * 100
-    # Arrays by cell take a third of the time of frames that are indexed and joined for each average.
+    # Arrays by cell take a third of the time that indexing and joining frames for each average would.
     rows = dict(zip(wide.index, wide.to_numpy(), strict=True))
     for task in TASKS:
         names = averaged_datasets(runs, task)

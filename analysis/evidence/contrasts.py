@@ -239,7 +239,7 @@ class Result:
 
     @property
     def known(self) -> bool:
-        """Whether the source decides anything."""
+        """Whether the source has the scores that the comparison needs."""
         return not self.missing
 
     @property
@@ -274,7 +274,7 @@ def contrast_result(
     within_seeds: bool = False,
 ) -> Result:
     """Return the result of an estimated contrast."""
-    # Who leads by more is on par, too, so one one-sided test at 5 % is enough where there is a margin.
+    # With a margin, a model that leads by more is on par as well: one one-sided test at 5 % is enough.
     p_for, p_against = region_p(
         estimate, comparison.low, comparison.high, one_sided=bool(comparison.margin)
     )
@@ -332,7 +332,7 @@ def spread_result(
     seeds = narrow.columns.intersection(wide.columns)
     first = narrow[seeds].to_numpy()
     second = wide[seeds].to_numpy()
-    # Both groups have the same seeds, under every condition: one that is resampled is resampled in all.
+    # Both groups have the same seeds under every condition: a resampled seed is resampled everywhere.
     is_complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
     count = int(is_complete.sum())
     if count < 2:
@@ -400,7 +400,7 @@ def seed_spread_result(
     for models in zip(comparison.narrow, comparison.wide, strict=True):
         for task, dataset in comparison.datasets:
             narrow, wide = [spread_of((model, task, dataset)) for model in models]
-            # In this form it is also true of nan, the spread of a single seed.
+            # Written with `not`, since a single seed has a spread of nan, for which every comparison is false.
             if not (narrow > 0 and wide > 0):
                 missing = f"no spread over seeds of {', '.join(models)} on {dataset}"
                 return Result(comparison=comparison, missing=missing)

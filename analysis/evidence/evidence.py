@@ -63,7 +63,7 @@ class Evidence(Cells):
         instances: Path | None = None,
         printed: bool = False,
     ) -> None:
-        """Select the runs.
+        """Refuse an interval that cannot be computed from what is given; else read the cells.
 
         Args:
             settings: selection rule, interval and resamples.
@@ -73,12 +73,13 @@ class Evidence(Cells):
             half_digits: half of the last digit of each cell of `values`, where it is known; None: they are runs.
             summaries: cells of which only a mean and its error are known, in place of runs.
             instances: the per-instance Parquet; read when the interval needs it.
-            printed: whether the paper's printed cells stand in for models that have no runs.
+            printed: whether models without runs have the paper's printed cells.
 
         Raises:
             UserError: an interval that needs instances, or single runs, without them.
         """
         method = settings.method
+        # Without runs there are only means with errors, from which some intervals cannot be computed.
         if runs is None and values is None:
             method.need_cells()
         elif method.needs_instances:
@@ -101,7 +102,7 @@ class Evidence(Cells):
         )
 
     def result(self, comparison: AnyContrast) -> Result:
-        """Return what the source says, with p's for and against the claimed region."""
+        """Return the result of a comparison, with p's for and against the claimed region."""
         if isinstance(comparison, SeedSpread):
             return seed_spread_result(comparison, self._spread_over_seeds)
         if isinstance(comparison, Spread):
@@ -137,27 +138,28 @@ class Evidence(Cells):
         )
 
     def _spread_over_seeds(self, cell: Cell) -> float:
-        """Return the standard deviation over seeds; 0 of a cell that is not there."""
+        """Return the standard deviation over seeds; 0 for a cell that is not there."""
         if cell not in self:
             return 0.0
         _, error, count = self.summary(cell)
         return error * math.sqrt(count)
 
     def estimate(self, terms: Sequence[Term]) -> Estimated | None:
-        """Return the estimate of a weighted sum whose cells are all there; None where a cell has one seed alone.
+        """Return the estimate of a weighted sum whose cells are all there; None where a cell has only one seed.
 
-        With a printed cell in it that is Welch's, by the kind of interval if printed cells can give it, else by t.
+        A sum with a printed cell has Welch's error, with the interval of the settings if printed cells can give it,
+        else with t's.
         """
         method = self.settings.method
         if not any(term.cell in self.printed for term in terms):
-            # What shares a pretraining is summed within it, and such sums have no pool.
+            # Cells that share pretrainings are summed within each, and such sums have no pool of errors to resample.
             is_joint = any(len(group) > 1 for group in self.joint(terms))
             if is_joint and method.is_resampled:
                 method = T
             found = method.of_runs(self, terms)
             if found is None:
                 return None
-            # Seeds of a table that all agree, and nobody knows the least error that could have been seen.
+            # The seeds of a table all agree, and their last digits are not known, so that the error may be anything.
             is_unknown = found.estimate.error == 0 and self._half_digits is not None
             return None if is_unknown else found
         if method.of_cells is None:
@@ -197,13 +199,13 @@ class Evidence(Cells):
         if found is None:
             return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
-        # As the paper has it: its own factor, and nothing cut
+        # As the paper prints it: with its factor of 1.96, and not cut where the metric ends.
         if found.interval == PAPER_INTERVAL.name:
             half = NORMAL_QUANTILE * found.estimate.error
             if cell in self.printed:
                 half = self.printed[cell].half
             return mean, mean - half, mean + half, count, PAPER_INTERVAL.name
-        # Correlations, the metrics of own data sets that can be negative, end at -1.
+        # A correlation ends at -1; it is the only metric, of datasets of one's own, that can be negative.
         least, most = LIMITS
         if cell not in self.printed and self.values_of(cell).min() < 0:
             least = -most

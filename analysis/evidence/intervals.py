@@ -99,7 +99,7 @@ class Interval:
 
 
 def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
-    """Return Student's t of one cell, Welch's of several, each from its own seeds."""
+    """Return Student's t for one cell, Welch's for several cells, whose seeds are not paired."""
     from analysis.evidence.contrasts import weights_of
 
     # Where all terms cancel (a model against itself), `paired` gives the least error that could be seen, that of one
@@ -110,7 +110,7 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     groups = cells.joint(terms)
     if len(groups) != 1:
         return Estimated(estimate=welch, interval="t", test="Welch")
-    # Several cells of the same pretrainings are summed within each of them, of which there is one more than df.
+    # Several cells of the same pretrainings are summed within each pretraining; there is one more of these than df.
     is_within = len(groups[0]) > 1
     seeds = (round(welch.df) + 1,) if is_within else ()
     return Estimated(estimate=welch, interval="t", test="Student's t", seeds=seeds)
@@ -192,11 +192,11 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     values = cells.within_seeds(terms)
     if values is None:
         return _crossed_apart(cells, terms)
-    # A cell has seeds that others lack: the contrast within shared seeds would drop them.
+    # The contrast within shared seeds would drop the seeds that one cell has and others lack.
     most_seeds = max(cells.summary(term.cell)[2] for term in terms)
     if most_seeds > len(values):
         return _crossed_apart(cells, terms)
-    # Seeds of two models have nothing in common but the test instances, and of NQ each run has other queries.
+    # The seeds of two models share only the test instances; on NQ each run has other queries, so not even those.
     shares_instances = any(is_paired(name) for _, _, name in cells.weighted(terms))
     if len(terms) > 1 and not shares_instances:
         return _crossed_apart(cells, terms)
@@ -211,7 +211,7 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     is_level = len(terms) == 1 and terms[0].weight == 1
     limits = LIMITS if is_level else None
     estimate = crossed_estimate(values, *covariance, limits=limits)
-    # Where neither seeds nor instances move it: the least error that could have been seen.
+    # Where neither seeds nor instances move the contrast, its error is the least that could have been seen.
     if estimate.error == 0:
         estimate = cells.paired(terms) or estimate
     return Estimated(
@@ -223,7 +223,7 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 
 def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
-    """Return the estimate of cells with seeds of their own: Welch's, with what they share through the instances."""
+    """Return Welch's estimate of cells whose seeds are not paired, with the covariance through shared instances."""
     from analysis.evidence.contrasts import weights_of
     from analysis.statistics.estimates import Student
 
@@ -256,7 +256,7 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 def _of_single_runs(
     cells: Cells, terms: Sequence[Term], variance: float, freedom: float
 ) -> Estimated:
-    """Return the estimate where a cell has one run, as what is not trained: it is over test instances, seeds as given.
+    """Return the estimate over test instances only, where a cell has one run, such as that of a model not trained.
 
     Args:
         cells: the scores.
@@ -276,7 +276,7 @@ def _of_single_runs(
             variances.append(((weight * error) ** 2, count - 1.0))
     total = math.fsum(part for part, _ in variances)
     squares = math.fsum(part**2 / df for part, df in variances)
-    # Where runs answer every instance alike there is nothing to divide by.
+    # Where runs answer every instance alike, the variance is 0, and nothing can be divided by it.
     instance_share = variance / total if total else 0.0
     df = total**2 / squares if squares else math.inf
     estimate = Student(
@@ -362,7 +362,7 @@ def caption_of(
     captions: list[str] = []
     for name, n_seeds in fewest_seeds.items():
         caption = INTERVALS[name].caption(n_seeds, link, n_cells)
-        # The first, of the scores with the most seeds, goes without saying of how many.
+        # The first caption is about the scores with the most seeds; only the others name their number of seeds.
         if captions:
             caption = f"with {n_seeds} seeds {caption}"
         captions.append(caption)
@@ -406,7 +406,7 @@ def measured_coverage(
 ) -> Coverage | None:
     """Return the coverage with as many seeds and cells as asked for, or the next fewer that were simulated.
 
-    What depends on no other cells was simulated with `SOURCE_CELLS`.
+    An interval that depends on no other cells was simulated with `SOURCE_CELLS` cells.
 
     None: nothing was simulated for that interval, or not with so few seeds.
     """
@@ -426,7 +426,7 @@ def measured_coverage(
 
 
 def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> str:
-    """Return `covers the true mean 95 % of the time in simulations (...)`, or nothing if not known.
+    """Return `covers the true mean 95 % of the time in simulations (...)`; empty where it was not simulated.
 
     Args:
         interval: its name.

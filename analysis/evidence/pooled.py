@@ -67,7 +67,7 @@ class ResidualPools:
         for (_, task, dataset), row in rows:
             of_place = residuals.setdefault((task, dataset), [])
             scores = row[np.isfinite(row)]
-            # Cells of two seeds beside cells of five made those cells' intervals 1.2 to 1.6 times as wide as t's.
+            # With cells of two seeds in the pool, intervals of cells of five were 1.2 to 1.6 times as wide as t's.
             if len(scores) >= FEWEST_SEEDS and not is_flat(scores):
                 of_place.append(_standardised(scores))
         self._pools: dict[Place, _Pool] = {}
@@ -77,7 +77,7 @@ class ResidualPools:
             self._pools[place] = _Pool(residuals=pool, cells=len(of_place))
 
     def cells(self, terms: Iterable[Term]) -> int:
-        """Return the number of cells in the smallest pool of some scores; 0 of a cell that is printed."""
+        """Return the number of cells in the smallest pool of some scores; 0 if a score has no pool, as printed ones."""
         counts = []
         for term in terms:
             pool = self._pools.get((term.task, term.dataset))
@@ -92,11 +92,11 @@ class ResidualPools:
         errors: Array,
         counts: Array,
     ) -> Student | Studentised | None:
-        """Return the weighted sum of the means of some cells.
+        """Return the estimate of a weighted sum of the means of some cells.
 
-        Levels (weights that do not sum to 0) have equal tails, so that a tail of collapsed seeds is on one side, if
-        there are `EQUAL_TAILS_FROM` cells. In differences what is skewed cancels: they are symmetric, with Welch's
-        quantile as the least.
+        The interval of a level (weights that do not sum to 0) has equal tails if there are `EQUAL_TAILS_FROM` cells, so
+        that collapsed seeds lengthen it on one side only. In a difference skewness cancels: its interval is symmetric,
+        and at least as wide as Welch's.
 
         Args:
             places: of each cell, the task and the dataset (or `average`).
@@ -110,7 +110,7 @@ class ResidualPools:
             return None
         welch = welch_estimate(means, errors, counts, weights)
         errors_drawn, variances_drawn = np.zeros((2, self._resamples))
-        # Cells with the same place and count have banks of their own, in their order.
+        # Cells with the same place and number of seeds take different banks, in their order.
         banks_used: Counter[tuple[Place, int]] = Counter()
         weighted_errors = weights * errors
         for place, seeds, weighted_error in zip(
@@ -121,7 +121,7 @@ class ResidualPools:
             banks_used[place, count] += 1
             errors_drawn += weighted_error * bank.means
             variances_drawn += weighted_error**2 * bank.variances
-        # A resample that took one residual alone has no variance but rounding, and t* no meaning.
+        # A resample that drew one residual each time has no variance but rounding, so that its t* has no meaning.
         sound = variances_drawn > 1e-24 * welch.error**2
         if not sound.any():
             return welch
@@ -145,14 +145,14 @@ class ResidualPools:
             [place] = datasets
         key = place, count, nth
         if key not in self._banks:
-            # A generator of its own for each key: the same draws whatever was asked before.
+            # One generator for each key, so that the draws are the same whatever was asked before.
             place_code = zlib.crc32(" ".join(place).encode())
             rng = np.random.default_rng([self._seed, place_code, count, nth])
             pool = self._pools[place].residuals
             picks = rng.integers(0, len(pool), (self._resamples, count))
             drawn = pool.take(picks)
             means = drawn.mean(axis=1, keepdims=True)
-            # Given the means, NumPy does not compute them a second time.
+            # The means are passed on, so that NumPy does not compute them a second time.
             variances = drawn.var(axis=1, ddof=1, mean=means)
             in_errors = means[:, 0] * math.sqrt(count)
             self._banks[key] = _Bank(means=in_errors, variances=variances)

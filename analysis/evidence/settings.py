@@ -36,7 +36,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _ = SELECTIONS[self.selection], self.method  # refuses unknown names
-        # Of fewer, the 2.5 % at either end are two draws at most.
+        # Of fewer than 100 resamples, 2.5 % at either end are two draws at most.
         if self.resamples < 100:
             raise UserError(
                 f"{self.resamples} resamples are too few for a {LEVEL_IN_WORDS} interval; use at least 100"
