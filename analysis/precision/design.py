@@ -35,7 +35,7 @@ MOST_SEEDS = 100_000
 """More of anything are not said to be enough."""
 _PAIRS, _PAIRS_OF_SOURCE = 120, 6
 """Pairs of cells that the limit of the pooled bootstrap is simulated with, in all and at most of one source."""
-# Written down, since a simulation takes seconds and most plans are at this level.
+# Written down, since simulating them takes seconds and most plans are at this level.
 _WIDENING = (
     1.08359042,
     1.03463420,
@@ -108,16 +108,17 @@ class PlannedTest(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """How many standard errors a difference has to be from 0.
+        """How many standard errors a difference has to be from 0 to be found.
 
-        A test has to estimate its degrees of freedom, and on average finds too few: for five seeds of two models 6.7 in
-        place of 8.
+        A test has to estimate its degrees of freedom, and on average finds too few: for five seeds of each of two
+        models 6.7 in place of 8.
         """
         variance, freedom, count = self.parts.T
         uncertain = count * variance**2 / freedom
-        mean_freedom = math.inf  # as the test estimates it, not the true one
+        # The degrees of freedom that the test estimates on average, not the true ones.
+        mean_freedom = math.inf
         if uncertain.any():
-            # Of a variance v with f degrees of freedom the mean square is v^2 (1 + 2 / f).
+            # An estimate of the variance v with f degrees of freedom has a mean square of v^2 (1 + 2 / f).
             mean_of_square = self.error**4 + 2 * uncertain.sum()
             mean_of_uncertain = (uncertain * (1 + 2 / freedom)).sum()
             mean_freedom = mean_of_square / mean_of_uncertain
@@ -135,7 +136,7 @@ class PlannedTest(NamedTuple):
         uncertain = float((count * variance**2 / freedom).sum())
         satterthwaite = self.error**4 / uncertain if uncertain else math.inf
         shift = effect / self.error
-        # A far tail on the other side, below 1e-7, is nan now and then.
+        # scipy sometimes gives nan for the tail on the other side, where it is below 1e-7.
         tails = special.nctdtr(satterthwaite, [-shift, shift], -self.limit)
         return float(np.nansum(tails))
 
@@ -143,7 +144,7 @@ class PlannedTest(NamedTuple):
         """Return the difference that it finds with `power`, which is above its level."""
         from scipy import optimize  # takes longer to import than a plan to make
 
-        # Power rises with the difference: one that is found is doubled up to, the smallest is between it and 0.
+        # Power rises with the difference: doubling finds one that is large enough; the smallest lies below it.
         large = self.error
         while self.power(large) < power:
             large *= 2
@@ -181,9 +182,10 @@ def seeds_needed(
 
 
 def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | None:
-    """Return the smallest number from `least` on with so much power, which rises from `least` + 1 on; or None.
+    """Return the smallest number from `least` on that has so much power; None if none has.
 
-    One unit whose spread is given has no degrees of freedom to lose, so that two can have less power.
+    Power rises from `least` + 1 on. One unit whose spread is given has no degrees of freedom to lose, so that two units
+    can have less power than one.
     """
     if power_at(least) >= power:
         return least
@@ -219,7 +221,7 @@ def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
 
 
 def _widening(seeds: int, cells: int, alpha: float) -> float:
-    """Return by how much the pooled bootstrap's limit is farther out than Student's, of normal seeds.
+    """Return the ratio of the pooled bootstrap's limit to Student's limit, for normal seeds.
 
     With five seeds of 46 cells it is 3 % at a level of 0.05 and 8 % at 0.05 / 12.
     """
@@ -238,14 +240,14 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
     models = [str(number) for number in range(cells)]
     keys = [(model, "SC", "planned") for model in models]
     index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
-    # The cells of a source share one pool, whose own error (1.4 % of a limit) only other sources average out.
+    # The cells of a source share one pool. The error of the pool (1.4 % of a limit) averages out only over sources.
     pairs = min(cells // 2, _PAIRS_OF_SOURCE)
     for source in range(math.ceil(_PAIRS / pairs)):
         generator = np.random.default_rng([seeds, cells, source])
         scores = generator.standard_normal((cells, seeds))
         values = pd.DataFrame(scores, index=index)
         evidence = Evidence(Settings(seed=source), values=values)
-        # Each cell is in one pair, so that limits of a source share the pool alone.
+        # Each cell is in only one pair, so that the limits of a source share nothing but the pool.
         for pair in range(pairs):
             first, second = models[2 * pair], models[2 * pair + 1]
             terms = [
@@ -273,7 +275,7 @@ def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSprea
         sds = values[n_seeds >= 2].std(axis=1)
     for key, spreads in sds.groupby(level=["task", "dataset"]):
         task, name = cast("tuple[str, str]", key)
-        # A cell whose seeds all agree lends the pooled bootstrap nothing; of printed cells all count.
+        # A cell whose seeds all agree is not in the pooled bootstrap's pool; printed cells all count.
         cells = spreads.size if source.is_published else int((spreads > 0).sum())
         spread = AssumedSpread(sd=float(spreads.median()), cells=cells)
         yield (str(task), str(name)), spread

@@ -48,9 +48,9 @@ class Overturned:
 
 
 def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
-    """Return what the source says by the interval of `settings`, or by Student's t where that has no standard errors.
+    """Return how to get results by the interval of `settings`, or by Student's t if that interval has no errors.
 
-    With it comes the sentence that says so, else an empty one.
+    The text beside it says that Student's t was taken; else it is empty.
     A spread between pretrainings is added to a standard error.
     """
     result_of = assess(source, settings).result_of
@@ -79,7 +79,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         return judge(members, results)
 
     def smallest_spread(main: JudgedFinding, sharing: str) -> float | None:
-        """Return the first of `SPREADS` at which the verdict is gone, as it then is at all larger ones."""
+        """Return the smallest of `SPREADS` at which the verdict is lost; it is lost at all larger ones as well."""
 
         def is_gone(number: int) -> bool:
             findings = moved(main.finding.family, sharing, SPREADS[number])
@@ -107,7 +107,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
 
 
 def other_margins(result_of: ResultOf) -> dict[float, dict[str, str]]:
-    """Return by factor of the margins the verdicts that are then others, by finding."""
+    """Return by factor of the margins the verdicts that change with it, by finding."""
     judged = judge(STATEMENTS.values(), result_of)
     changed: dict[float, dict[str, str]] = {}
     for factor in MARGIN_FACTORS:
@@ -127,7 +127,7 @@ def _with_margins(node: Node, factor: float) -> Node:
     if isinstance(node, AtLeast):
         parts = tuple(_with_margins(part, factor) for part in node.parts)
         return replace(node, parts=parts)
-    # A range that leaves 0 out (F14's 1 to 3 points) is the paper's, not a margin of ours.
+    # A range that does not contain 0 (F14's 1 to 3 points) is the paper's claim, not a margin of ours.
     if not isinstance(node, Contrast) or node.has_direction or not node.holds(0.0):
         return node
     low = node.low * factor

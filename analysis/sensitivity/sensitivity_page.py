@@ -41,9 +41,9 @@ class Sensitivity:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for each finding and sharing: `id, verdict, p_holm, sharing`, and the `pretraining_sd` that overturns.
+        """A row for each finding and sharing, with columns `id, verdict, p_holm, sharing, pretraining_sd`.
 
-        That spread is in points, and not a number where none does.
+        `pretraining_sd` is the spread between pretrainings, in points, that overturns the verdict; nan where none does.
         """
         rows: list[dict[str, object]] = []
         for overturned in self.overturned:
@@ -100,7 +100,7 @@ def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
 
 
 def _data(sensitivity: Sensitivity) -> dict[str, object]:
-    """Return the same as JSON has it."""
+    """Return what overturns each verdict, as JSON has it."""
     margins = {}
     for factor, verdicts in sensitivity.margins.items():
         margins[f"{factor:g}"] = verdicts
@@ -155,7 +155,7 @@ def _trunk_rows() -> Rows:
 
 
 def _spread_rows(sensitivity: Sensitivity) -> Rows:
-    """Return findings and measured spreads together, by the spread; verdicts that none overturns last."""
+    """Return rows of findings and of measured spreads, ordered by spread; verdicts that no spread overturns last."""
     by_spread: list[tuple[float, list[str]]] = []
     for overturned in sensitivity.overturned:
         if not overturned.decided:

@@ -95,7 +95,7 @@ def covariance_of_means(
     # NQ is halved anew for every run, so that no two runs share a sample of queries.
     if not paired:
         return np.diag((sums**2).sum(axis=1))
-    # So that matrix products of all machines agree
+    # Rounded, so that matrix products of all machines agree.
     covariance: Array = np.round(sums @ sums.T, 16)
     return covariance
 
@@ -134,7 +134,7 @@ def freedom_of(clusters: Clusters | int) -> float:
     pairs = 2 * third * first + 2 * second**2
     pairs += squares**2 * first**2
     pairs -= 4 * squares * second * first
-    # What `pairs` has of each cluster with itself.
+    # The part of `pairs` in which a cluster is paired with itself.
     self_pairs = weights * (squares - 2 * shares)
     trace = float(diagonal.sum())
     trace_of_square = float((diagonal**2 - self_pairs**2).sum()) + pairs
@@ -167,7 +167,7 @@ def crossed_variance(
     """
     count = len(values)
     over_seeds = float(values.var(ddof=1)) / count
-    # Between different seeds only: what a seed has with itself is in its own variance.
+    # Without the diagonal: the covariance of a seed with itself is already in the variance over seeds.
     between = float(covariance.sum() - np.trace(covariance))
     # An estimated covariance can be below 0, a part of a variance cannot.
     over_instances = max(0.0, between / (count * (count - 1)))
@@ -200,7 +200,8 @@ class BoundedStudent(Student):
         low, high = self.limits
         if self.centre is not None:
             return max(self.centre - half, low), min(self.centre + half, high)
-        # The means whose own half-width reaches the mean that was seen, if the variance is as mean (1 - mean).
+        # Wilson's interval: all means whose half-width would reach the mean seen, the variance being that of a share,
+        # mean x (1 - mean).
         room = (self.effect - low) * (high - self.effect)
         ratio = half**2 / room  # squared quantile over effective size
         pulled = self.effect + ratio * (low + high) / 2  # towards the middle
@@ -263,11 +264,11 @@ def _with_added(
 ) -> tuple[Array, Array, float]:
     """Return values, covariance and degrees of freedom with `_ADDED` clusters of mean size at either limit."""
     low, high = limits
-    # As many equal clusters as have these degrees of freedom: one more than they.
+    # Equal clusters have one degree of freedom fewer than there are clusters.
     count = min(freedom, _MANY) + 1
     total = count + 2 * _ADDED
     mean = (count * values + _ADDED * (low + high)) / total
-    # Sums of squares about the new mean: those within, of the shift, and of what is added.
+    # Sums of squares about the new mean: within the old clusters, from the shift of the mean, and of the added ones.
     within = count * (count - 1) * covariance
     shift = values - mean
     squares = within + count * np.outer(shift, shift)
@@ -278,10 +279,10 @@ def _with_added(
 
 
 def _note_single_instances(datasets: Iterable[str]) -> None:
-    """Say of which datasets, of those whose runs name no clusters, instances may come in clusters all the same."""
+    """Say on which datasets instances may come in clusters, though no run names clusters."""
     names = []
     for name in datasets:
-        # Of the paper's datasets it is known which come in clusters, of others not.
+        # It is known which of the paper's datasets come in clusters; any other dataset may.
         if name not in DATASETS or DATASETS[name].cluster:
             names.append(name)
     if names:
@@ -315,7 +316,7 @@ class InstanceCovariance:
         for dataset in progress(datasets, "covariances over instances", unit="dataset"):
             rows = chosen[chosen["dataset"] == dataset]
             if MEMBERS in rows:
-                # A row stands for a mean of runs: each run is read, and weighed.
+                # A row may be a mean of runs: each of its runs is read, and has a weight.
                 runs, weights = _runs_of(rows)
                 scores = weights @ read_instances(instances, dataset, runs)
             else:
@@ -378,9 +379,9 @@ class InstanceCovariance:
         return covariance, _satterthwaite(variances)
 
     def between_cells(self, parts: Sequence[Weighted]) -> tuple[float, float] | None:
-        """Return the variance that a weighted sum of models' means has through the test instances, seeds being apart.
+        """Return the variance through the test instances of a weighted sum of models' means whose seeds are not paired.
 
-        Each run's own is left out: it is part of the spread between seeds (`analysis.statistics.crossed`). The only run
+        The variance of each run by itself is left out, since the spread between seeds contains it. The only run
         of a model has none to be part of, so its own counts.
 
         Returns:
@@ -439,7 +440,7 @@ def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
     runs: list[tuple[object, ...]] = []
     counts = []
     for members, key in zip(rows[MEMBERS], records(rows, *names), strict=True):
-        # nan, not a list, where the row is a run itself.
+        # Where the row is itself a run, `members` is nan, not a list.
         behind = members if isinstance(members, list) else [key]
         runs += behind
         counts.append(len(behind))

@@ -58,7 +58,7 @@ class Student:
         return self.effect - half, self.effect + half
 
     def _tail(self, distance: float) -> float:
-        # Without an error the effect is known: on the claimed side of the bound or not.
+        # Without an error the effect is known exactly: it is on the claimed side of the bound or it is not.
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
         ratio = distance / self.error
@@ -93,7 +93,7 @@ class Resampled:
     def _share_below(self, bound: float) -> float:
         """Return the share of the draws below `bound`, ties counted half, and half a draw or more from 0 and 1."""
         count = len(self.drawn)
-        # Sums in another order differ in the last digits, and still tie with the bound.
+        # Sums in another order differ in the last digits; an effect that equals the bound must still tie with it.
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
         places = np.searchsorted(self.drawn, [bound - rounding, bound + rounding])
         below = float(places.mean())
@@ -132,7 +132,7 @@ class Studentised:
             half = limit * self.error
             return self.effect - half, self.effect + half
         share = 0.5 + level / 2
-        # A resample that is too high shows by how much the estimate may be: its ratio is subtracted.
+        # A resample that is too high shows by how much the estimate may be too high: its ratio is subtracted.
         above = float(_reaching(self.ratios, share)) * self.error
         below = float(_reaching(self._turned, share)) * self.error
         return self.effect - above, self.effect + below
@@ -155,10 +155,10 @@ class Studentised:
             ordered = self.ratios if sign > 0 else self._turned
             below = int(np.searchsorted(ordered, ratio - rounding))
             reached = total - below
-            # Half a draw: no number of resamples shows that a p is 0.
+            # At least half a draw: no number of resamples shows that a p is 0.
             return min(max(reached, 0.5), total - 0.5) / total
         below = int(np.searchsorted(self._sizes, size - rounding))
-        # Half of the sizes that reach it are on the other side; as the interval, it never says more than Student's t.
+        # Half of the ratios of this size are on the other side. The p, like the interval, never says more than t's.
         resampled = (total - below) / total / 2
         student = float(special.stdtr(self.df, -size))
         beyond = max(resampled, student)
@@ -194,7 +194,7 @@ def student_estimate(values: Array) -> Student:
     if is_flat(values):
         mean = float(values.mean())
         return Student(effect=mean, error=0.0, df=float(len(values) - 1))
-    # Takes a tenth of a second to import
+    # Imported here, since the import takes a tenth of a second.
     from statsmodels.stats.weightstats import DescrStatsW
 
     sample = DescrStatsW(values)
@@ -282,7 +282,7 @@ class Resamples:
     @classmethod
     def of_seeds(cls, count: int, resamples: int, seed: int) -> Resamples:
         """Return every resample of up to `MOST_ENUMERATED` seeds, else drawn ones; always the same for a count."""
-        # Listed, no bound depends on a generator.
+        # Where all resamples are listed, no bound depends on a generator.
         if count <= MOST_ENUMERATED:
             return every_resample(count)
         # The count as well: samples of different sizes must not share draws.
@@ -302,7 +302,7 @@ def every_resample(count: int) -> Resamples:
     multisets = list(combinations_with_replacement(range(count), count))
     counts = []
     for multiset in multisets:
-        # The multinomial coefficient: its orders, those of equal picks counted once.
+        # The multinomial coefficient: the number of orders of these picks, equal picks counted once.
         times = Counter(multiset).values()
         alike = math.prod(math.factorial(of_one) for of_one in times)
         counts.append(math.factorial(count) // alike)
@@ -351,7 +351,8 @@ def apart_bootstrap(
     means = []
     copies: Counter[bytes] = Counter()
     for row, weight in zip(rows, weights, strict=True):
-        # By its scores, not its place, so that the mirror has the same draws; equal rows still have their own.
+        # The key comes from a row's scores, not from its place, so that A - B and B - A have the same draws; the
+        # number of its copy keeps equal rows apart.
         scores = row.tobytes()
         key = [seed, zlib.crc32(scores), copies[scores]]
         copies[scores] += 1

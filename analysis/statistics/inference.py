@@ -36,7 +36,8 @@ def region_p(
     if np.isinf(high):
         p_for = inside if one_sided else _doubled(inside)
         return p_for, _doubled(outside)
-    # Inside takes both ends, so that neither p is doubled (TOST); outside takes either end: the smaller is doubled.
+    # An effect inside the region is tested at both ends, so that neither p is doubled (TOST); one outside it is tested
+    # at either end, so that the smaller p is doubled.
     inside = max(inside, estimate.p_below(high))
     outside = min(outside, estimate.p_above(high))
     return inside, _doubled(outside)
@@ -79,10 +80,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
         raise ValueError(f"p {first} of {len(values)} is not a number")
     if not len(values):
         return []
-    # Takes a tenth of a second to import
+    # Imported here, since the import takes a tenth of a second.
     from statsmodels.stats.multitest import multipletests
 
-    # Each call of it collects garbage: 70 ms with the imports of a command, nothing where they are out of its sight.
+    # Each call of `multipletests` collects garbage. Over the imports of a command that takes 70 ms, over frozen
+    # objects nothing.
     gc.freeze()
     try:
         return [float(p) for p in multipletests(values, method="holm")[1]]
@@ -121,7 +123,7 @@ def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> A
     >>> np.exp(spread_ratios(narrow, wide, np.array([[0, 1, 2]])))
     array([0.5])
     """
-    # A resample that took one seed alone has a spread of 0, whose logarithm warns.
+    # A resample that drew one seed each time has a spread of 0, whose logarithm warns.
     with np.errstate(divide="ignore", invalid="ignore"):
         log_narrow = np.log(_spreads(narrow, picks))
         log_wide = np.log(_spreads(wide, picks))

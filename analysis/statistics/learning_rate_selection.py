@@ -69,7 +69,7 @@ def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
 
 
 def _at_best_rate(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs at the rate with the best mean validation score over all runs of a cell."""
+    """Return the runs of each cell at the rate with the best mean validation score over all its runs."""
     key = [*CELL, "lr"]
     of_rates = runs.groupby(key, as_index=False)["validation_score"]
     rates = of_rates.agg(["mean", "count"])

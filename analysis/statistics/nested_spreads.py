@@ -70,7 +70,7 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
         raise ValueError(
             "spreads need two pretrainings or more of each arm, with equally many seeds, two or more"
         )
-    # Each arm about a mean of its own: what differs between arms is what was trained, not chance.
+    # Squares are about the mean of each arm: arms differ by what was trained, not by chance.
     between_squares, within_squares = 0.0, 0.0
     pretraining_df, seed_df = 0, 0
     for arm in arms:
@@ -85,7 +85,7 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
     within_low, within_high = _chi_square_limits(within, seed_df)
     # The mean square between pretrainings holds n_seeds times their variance and once that of seeds.
     variance = (between - within) / n_seeds
-    # Graybill and Wang: the distances of both mean squares to their own limits, as the legs of a right triangle.
+    # Graybill and Wang: the distance of each mean square to its limit is a leg of a right triangle.
     below = math.hypot(between - between_low, within_high - within) / n_seeds
     above = math.hypot(between_high - between, within - within_low) / n_seeds
     return NestedSpreads(
