@@ -27,7 +27,7 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
 
     Unless more than half of a model's runs agree, nobody knows which weights its name means, and all are named.
     """
-    # By model and run's path, the values of the fields that say which weights it is.
+    # By model and path of the run, the values of the fields that say which weights it was made from.
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
     for run, made in zip(runs, _records_of(runs), strict=True):
         if any(name in made for name in _OF_MODEL):
@@ -68,7 +68,7 @@ def _first_difference(
 
 def is_made_alike(one: Run, other: Run) -> bool:
     """Return whether two runs are the same fine-tuning of the same weights under two models' names."""
-    # What a run without a record was made from is not known.
+    # Without a record it is not known what a run was made from.
     if one.model == other.model or not one.made:
         return False
     return _fine_tuning(one) == _fine_tuning(other)
@@ -96,7 +96,7 @@ def differences(runs: Sequence[Run]) -> str:
             has_one_outcome[models] = before and one.marks == other.marks
     sentences = []
     for (first, second), is_same in has_one_outcome.items():
-        # The same fine-tuning with another outcome leaves something to compare.
+        # Two outcomes of the same fine-tuning can still be compared.
         if is_same:
             sentences.append(
                 f"{first} and {second} are the same weights, fine-tuned alike, so a comparison of them says nothing; "
@@ -122,14 +122,14 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
             models_of = values.setdefault((name, run.dataset), {})
             models_of.setdefault(value, {})[run.model] = None
     within_a_model = fields_that_decide("within a model")
-    # The same difference on several datasets is one.
+    # A difference that is the same on several datasets is named once, with all of them.
     datasets_of: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), models_of in values.items():
         if len(models_of) < 2:
             continue
         models = set().union(*models_of.values())
         a_model_has_two = sum(map(len, models_of.values())) > len(models)
-        # Only within a model: two models may differ in it, but no model may have two values.
+        # Of such a field two models may have different values, but no model may have two.
         if name in within_a_model and not a_model_has_two:
             continue
         parts = []

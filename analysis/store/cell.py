@@ -90,7 +90,7 @@ def read_cell(
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
-    # By their hash; a run that does not say has none
+    # Clusters by their hash; the empty hash is that of a run without clusters.
     clusters: dict[str, ClusterIds] = {"": {}}
 
     wanted_clusters = clusters if instances is not None else None
@@ -99,7 +99,7 @@ def read_cell(
         name, key = item
         return key.folder.name != name, name
 
-    # Of two spellings of one run that of the release counts: the one that `key.folder` has.
+    # If a run is there in two spellings, the release's spelling counts, which `key.folder` has.
     for name, key in sorted(cell.runs.items(), key=spelling_order):
         run_path = f"{cell.name}/{name}"
         try:
@@ -121,7 +121,7 @@ def read_cell(
             problems.append(
                 Problem(path=run_path, kind="duplicate", sentence=_repeats(first, run))
             )
-    # `benchmarks run` never leaves one without
+    # `benchmarks run` never leaves a run without a seal.
     if len({run.sealed for run in runs.values()}) > 1:
         sealed = {}
         for key_of_run, run in runs.items():
@@ -177,7 +177,7 @@ def _read_run(
         marks=marks,
         sealed=bool(record),
         details=hashes.get(DETAILS, ""),
-        # One text for all runs of a cell, which most often were made alike.
+        # Interned: the runs of a cell were mostly made alike, and then share one text.
         made=sys.intern(_made_from(record)),
     )
     instances = {"validation": validation.scores, "test": test.scores}
@@ -186,7 +186,7 @@ def _read_run(
         return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=ids_of)
     validation_gap = abs(validation_score - validation.score)
     test_gap = abs(test_score - test.score)
-    # results.json has the paper's scores; those of the metric that a dataset of one's own names are in details.json.
+    # results.json has scores by the paper's metric; those by the metric of a dataset of one's own are in details.json.
     if max(validation_gap, test_gap) > MEAN_TOLERANCE:
         of_metric = _of_own_metric(folder, record, dataset.headline, run)
         instances = of_metric or instances
@@ -207,9 +207,9 @@ def _read_run(
 def _of_own_metric(
     folder: Path, record: Mapping[str, Any], metric: str, run: Run
 ) -> dict[str, npt.NDArray[np.float64]] | None:
-    """Return by split what a run on a dataset of one's own scores on each instance by the metric that it names.
+    """Return by split the score of a run on each instance, by the metric that a dataset of one's own names.
 
-    None where that metric is no mean over instances, as an F1 over all entities or a correlation.
+    None where that metric is not a mean over instances, such as an F1 over all entities or a correlation.
 
     Raises:
         ResultsError: the file with them is not there, or another one.
@@ -240,7 +240,7 @@ def _of_own_metric(
 
 
 def _clusters(folder: Path, sha256: str) -> ClusterIds:
-    """Return the clusters of a run, of which its manifest has the hash.
+    """Return the clusters of a run; `sha256` is the hash of their file in the run's manifest.
 
     Raises:
         ResultsError: they are not there, or others.

@@ -206,7 +206,7 @@ def _make_cached_folder(
 
 
 def _keep_few(opened: Path) -> None:
-    """Note that a store's folder in the cache is used now; remove all but the few that were used last."""
+    """Note that a store's folder in the cache is used now; remove all folders but the few that were used last."""
     os.utime(opened)
     with contextlib.suppress(FileNotFoundError):  # another process removes them, too
         now = time.time()
@@ -299,7 +299,7 @@ def _table(
         elif run.path in weights:
             kind, sentence = "weights", weights[run.path]
         elif (run.n_validation, run.n_test) != (validation, test):
-            # Its mean would be over other instances than the means that it is compared with.
+            # The mean of such a run is over other instances than the means that it would be compared with.
             kind = "count"
             sentence = (
                 f"has {run.n_validation:,} validation and {run.n_test:,} test instances where most runs of "
@@ -333,7 +333,7 @@ def _usual_sizes(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
     """Return by dataset how many validation and test instances most of its runs have."""
     counts = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
     usual = {}
-    # Of equally frequent sizes the largest; the last entry counts.
+    # The last entry counts: the most frequent size, and of equally frequent sizes the largest.
     for size in sorted(counts, key=lambda size: (counts[size], size)):
         dataset, validation, test = size
         usual[dataset] = (validation, test)
@@ -392,7 +392,7 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
             keys.append((run.dataset, run.details))
         for split, mark in enumerate(run.marks):
             n, score = counts[split], scores[split]
-            # The rarer outcome: of 1,000 instances with 990 right two runs could differ in few.
+            # The rarer outcome counts: of 1,000 instances with 990 right, two runs could differ in few.
             could_differ = n * min(score, 1 - score) >= _ENOUGH
             if could_differ and score > blind_score(run.task, run.dataset, n):
                 keys.append((run.dataset, split, n, score, mark))
@@ -400,7 +400,7 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
             first = first_with.setdefault(key, run)
             if first is run or is_made_alike(first, run):
                 continue
-            # Nobody knows which of the two is the copy.
+            # Both are noted, since nobody knows which of the two is the copy.
             copy_of.setdefault(run.path, first.path)
             copy_of.setdefault(first.path, run.path)
     return copy_of

@@ -223,7 +223,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
         write_manifest(folder / _MANIFEST, {"format": 3}, hashes)
-        # Then the new folder takes its place
+        # An old folder without a whole manifest is replaced.
         with contextlib.suppress(FileNotFoundError, DamagedError):
             if (path / _MANIFEST).read_bytes() == (folder / _MANIFEST).read_bytes():
                 check_files(path, hashes, "")
@@ -233,7 +233,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
 def _by_model(
     path: Path, dataset: str, runs: pd.DataFrame, split: str, column: str
 ) -> Iterator[tuple[str, npt.NDArray[np.intp], list[Any]]]:
-    """Yield each model of the runs with the places of its runs, and what a column holds for them (arrays, or None).
+    """Yield each model with the places of its runs, and the content of a column for these runs (arrays, or None).
 
     Raises:
         UserError: an unknown split, or as `read_instances`.

@@ -156,7 +156,7 @@ class _Clone:
         changed = self.git("status", *options, "--", *folders)
         if changed:
             first_line, _, _ = changed.partition("\0")
-            # Two letters, a blank, the path; `git` strips what it returns
+            # A line has two letters, a blank and the path; `git` strips blanks from what it returns.
             _, _, path = first_line.lstrip().partition(" ")
             raise UserError(
                 f"{self.folder / path.lstrip()} has changed since it was fetched; delete {self.folder} and fetch again"
@@ -178,12 +178,12 @@ class _Clone:
 
     def prepare(self) -> None:
         """Make the clone, unless it is there: the pinned commit without file contents."""
-        # A killed git's; ours keeps others out
+        # These locks are of a git that was killed: our own lock keeps other processes out.
         stale = list((self.folder / ".git").rglob("*.lock"))
         for path in stale:
             path.unlink()
         if not self.has_commit():
-            # Without the user's template, which may hold hooks
+            # Without the user's template, which may hold hooks.
             self.git("init", "--quiet", "--template=")
             (self.folder / ".git" / "info").mkdir(exist_ok=True)
             (self.folder / ".git" / "info" / "attributes").write_text(_NO_FILTERS)
@@ -191,7 +191,7 @@ class _Clone:
             without_contents = ("--depth=1", "--filter=blob:none", "--no-tags")
             self.git("fetch", "--quiet", *without_contents, "origin", self.commit)
             self.git("sparse-checkout", "set", "--cone")
-        # What a killed checkout wrote in part becomes whole
+        # What a killed checkout wrote in part becomes whole.
         if stale or not self.has_commit():
             self.git("checkout", "--quiet", "--force", "--detach", self.commit)
 
@@ -210,11 +210,11 @@ class _Clone:
                 self.folder,
             )
         for name in progress(wanted, "fetching", len(wanted), "model"):
-            # Is listed when it is complete
+            # Git lists a model as checked out only when its files are complete.
             self.git("sparse-checkout", "add", f"results/{name}")
 
     def git(self, *args: str) -> str:
-        """Run git in the clone, unable to ask or to execute anything of it, and return its output.
+        """Run git in the clone and return its output; git cannot ask for anything or execute anything of the clone.
 
         Raises:
             UserError: git is absent or fails, in its own words.
@@ -225,7 +225,7 @@ class _Clone:
         command += ["-C", str(self.folder), *args]
         environment = {}
         for name, value in os.environ.items():
-            # A variable of git's own, as a hook sets them, would lead it to another repository.
+            # Git's own variables, which a hook sets, would lead it to another repository.
             if not name.startswith("GIT_") or name.startswith(_PASSED):
                 environment[name] = value
         environment |= _ENVIRONMENT
@@ -239,7 +239,7 @@ class _Clone:
             ) from None
         if ended.returncode == 0:
             return ended.stdout.strip()
-        # As servers and versions of git say it.
+        # Servers and versions of git have several words for a commit that is not there.
         unknown = r"not our ref|couldn't find remote ref|not advertised|unadvertised"
         if re.search(unknown, ended.stderr):
             raise UserError(
@@ -249,7 +249,7 @@ class _Clone:
             r"^(?:fatal|error|remote|git):\s*(.*)", ended.stderr, re.MULTILINE
         )
         reason = message[1] if message else f"git {args[0]} failed"
-        # These bring contents over the network.
+        # Only these commands bring contents over the network.
         uses_network = args[0] in ("fetch", "checkout", "sparse-checkout")
         if uses_network and "No space left" not in ended.stderr:
             raise UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")

@@ -187,7 +187,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         )
 
         datasets = known_datasets(recorded_definitions(record.datasets, path))
-    # A detour through float32 or text must not make a seventh rate
+    # A rate that went through float32 or text must not become a seventh rate beside the grid's six.
     for rate in LEARNING_RATES:
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
     _check_rows(runs, path, places, (*add_models, *record.added_models), datasets)
@@ -197,7 +197,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         logger.warning("%s: %s", path, rates)
     runs = _with_test_scores(runs, str(path))
     kinds = {"seed": "int64", "n_validation": "Int64", "n_test": "Int64"}
-    # A table of somebody else's has no manifest: none of its runs is sealed.
+    # A table that somebody else wrote has no manifest, so that none of its runs is sealed.
     unsealed, differences = len(runs), ""
     if manifest is not None:
         unsealed = manifest[_UNSEALED]
@@ -266,17 +266,18 @@ def write_runs(
         pq.write_table(table, sink, compression="zstd")
         content = sink.getvalue().to_pybytes()
     contents = {path: content}
-    # Its time of change stays as well, by which make knows what is up to date.
+    # A table with the same content is not written, so that `make` still sees its old time of change.
     if path.is_file() and path.read_bytes() == content:
         contents = {}
-    if path.is_file() or not path.exists():  # neither a device nor a pipe
+    # A device or a pipe has no manifest beside it.
+    if path.is_file() or not path.exists():
         sealed: dict[str, Any] = {}
         if unsealed:
             sealed[_UNSEALED] = unsealed
         if differences:
             sealed[_DIFFERENCES] = differences
         sealed[FILES] = {path.name: sha256_bytes(content)}
-        # Killed between the two, this leaves a table that is refused, never one without a seal.
+        # A process that is killed between the two files leaves a table that is refused, never one without a seal.
         manifest = manifest_path(path)
         check_outputs(path.parent, {manifest.name: ""}, manifest)
         contents[manifest] = manifest_text(sealed).encode()
@@ -287,7 +288,7 @@ def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in the table's order with a fresh index; the argument is left as it is."""
     ranked = {}
     for column, ranks in _RANKS.items():
-        # Names without a rank come last, in the order of the alphabet.
+        # Names without a rank come last, alphabetically.
         keys_of_rows = [f"{ranks.get(name, 999):03}{name}" for name in runs[column]]
         ranked[f"{column} rank"] = keys_of_rows
     keys = [f"{column} rank" if column in _RANKS else column for column in KEYS]
@@ -309,7 +310,7 @@ def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
         return None
     with another_shape(manifest, remedy):
         record[_UNSEALED] = int(record.get(_UNSEALED, 0))
-    # By its hash alone: both may have been given another name.
+    # Only the hash is compared: table and manifest may have been renamed.
     if list(record.get(FILES, {}).values()) != [sha256_bytes(content)]:
         raise DamagedError(f"{path} has changed since it was written; {remedy}")
     return record
@@ -405,7 +406,7 @@ def _check_repeats(runs: pd.DataFrame, path: Path, places: Sequence[str]) -> Non
 
 
 def _record_of(table: pa.Table, path: Path) -> _Record:
-    """Return what a Parquet file records; that of another writer records nothing."""
+    """Return what a Parquet file records about its runs; a file of another writer records nothing."""
     content = (table.schema.metadata or {}).get(_METADATA, b"{}")
     try:
         return read_settings(
@@ -441,7 +442,7 @@ def _text_column(text: TextTable, name: str) -> pd.Series:
 
 
 def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the rows with a test score; those without it are left out, with a note, where no seed chooses them.
+    """Return the rows with a test score; rows without one are left out, with a note, if no seed chooses them.
 
     Args:
         runs: the columns of a runs table.
@@ -453,7 +454,7 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
     blank = runs["test_score"].isna()
     if not blank.any():
         return runs
-    # As the paper's rule chooses, of equal scores the smallest rate.
+    # The order of the paper's rule: the best validation score, of equal scores the smallest rate.
     ordered = runs.sort_values(
         ["validation_score", "lr"], ascending=[False, True], kind="stable"
     )
@@ -478,7 +479,7 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
 def _unequal_rates(runs: pd.DataFrame) -> str:
     """Return a sentence about models that were tried at different learning rates on a dataset, empty where none were.
 
-    The model with more rates has the best of more runs, which is part of a difference between the two.
+    A model with more rates has the best of more runs, and that is part of its difference to another model.
     """
     tried: dict[str, dict[str, list[float]]] = {}
     for dataset, model, lr in records(runs.sort_values("lr"), "dataset", "model", "lr"):
@@ -487,7 +488,7 @@ def _unequal_rates(runs: pd.DataFrame) -> str:
             rates.append(lr)
     unequal = {}
     for dataset, rates_of in tried.items():
-        # A model for each grid: the first that has it.
+        # Each grid of rates with the first model that has it.
         grids = {tuple(rates): model for model, rates in reversed(rates_of.items())}
         if len(grids) > 1:
             unequal[dataset] = grids

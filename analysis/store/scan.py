@@ -264,7 +264,7 @@ class _Scanner:
         return key
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
-        """Return what is in a folder, by name; one that cannot be read is reported, and gives nothing."""
+        """Return the entries of a folder, by name; a folder that cannot be read is reported, and has none."""
         try:
             with os.scandir(path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)

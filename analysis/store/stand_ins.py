@@ -72,7 +72,7 @@ def averaged_datasets(
         return (dataset,)
     if runs is None or _FAMILY not in runs:
         return datasets_of(task)
-    # All rows of a task have the same
+    # All rows of a task have the same datasets.
     families = runs[_FAMILY].to_numpy()[(runs["task"] == task).to_numpy()]
     if not len(families):
         return datasets_of(task)

@@ -123,7 +123,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     """
     encoding = encoding_of(content)
     try:
-        # UTF-16 is what spreadsheets call Unicode text.
+        # Spreadsheets save UTF-16 under the name of Unicode text.
         is_utf16 = encoding.startswith("utf-16")
         text = content.decode(encoding) if is_utf16 else text_of(path, content)
     except UnicodeDecodeError as error:
@@ -132,11 +132,11 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
             f"{path}: line {line} is not {encoding.upper()}; save the table as CSV in UTF-8"
         ) from None
     lines = list(io.StringIO(text, newline=""))  # a separator of Unicode ends no line
-    # Excel's own line, by which it knows how to open the file.
+    # Excel writes this line, so that it knows the separator of the file.
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     if declared:
         lines[0] = "\n"
-    # A comment stays a line, so that the numbers of lines are right.
+    # A comment becomes an empty line, so that the numbers of later lines are right.
     lines = ["\n" if line.startswith("#") else line for line in lines]
     first = next((line for line in lines if line.strip()), "")
     separator = declared[1] if declared else max(_SEPARATORS, key=first.count)
@@ -176,15 +176,15 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
 
 
 def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
-    """Return a frame's cells as they would be written; what it has as missing is empty."""
-    # What a groupby leaves in the index is columns of the table.
+    """Return a frame's cells as they would be written; missing values are empty."""
+    # A groupby leaves columns of the table in the index.
     if any(frame.index.names):
         frame = frame.reset_index()
     texts = frame.astype(object).map(lambda cell: str(cell).strip())
     rows = np.where(frame.isna(), "", texts).tolist()
     titles = []
     levels_of_columns = frame.columns.to_frame().astype(str)
-    # Of several levels, as pandas aggregates, the lowest that is not empty.
+    # Where columns have several levels, as pandas' aggregates have, the lowest that is not empty is the title.
     for levels in levels_of_columns.to_numpy():
         named = [name for name in levels if name]
         titles.append(named[-1] if named else "")
