@@ -131,9 +131,9 @@ class Audit:
         return [check for check in self.arithmetic if check.against is against]
 
     def summary(self) -> list[dict[str, object]]:
-        """Return counts of each status, `incomplete` without its number: by table, for all, and for distinct cells.
+        """Return how many cells have each status: by table, for all tables, and for distinct cells.
 
-        The last row counts a score that several tables repeat once.
+        The last row counts a score once that several tables repeat. `incomplete` stands without its number of runs.
         """
         groups: dict[int | str, list[AuditedCell]] = {}
         for cell in sorted(self.cells, key=lambda cell: cell.table):
@@ -205,12 +205,12 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
         mean, half, n_seeds = recomputed.get(key, _Recomputed(nan, nan, 0))
         agreement = None
         if n_seeds:
-            # All of the authors' own files give what is printed, or they contradict it.
+            # If all of the authors' files are there, they either give what is printed or contradict it.
             must_be_exact = source.label == RELEASED and n_runs >= full
             agreement = _agreement(
                 mean - printed, half - ci95, ci95, must_be_exact=must_be_exact
             )
-        # Of some of the runs another rate may be best, so that their mean contradicts nothing.
+        # If some runs are missing, another rate may seem the best, so that the mean contradicts nothing.
         status = "no runs"
         if n_runs >= full and agreement:
             status = agreement
@@ -308,10 +308,10 @@ def audit_document(result: Audit, made: Provenance | None = None) -> TableDocume
 
 
 def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
-    """Return the runs of a small study, and how they were made: its networks are others, so no number is compared."""
+    """Return the runs of a small study, and how they were made; no score of its smaller networks is compared."""
     assert source.stand_ins is not None
     runs = source.need_runs("the audit")
-    # A runs table has the names of the paper's models that they stand for; the study knows them by its own.
+    # A runs table has the names of the paper's models that the study's stand for; the lines have the study's names.
     name_of = {paper: name for name, paper in source.stand_ins.models.items()}
     lines = [
         source.kind.words,
@@ -379,7 +379,7 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
 
 
 def _cell_row(cell: AuditedCell) -> list[str]:
-    """Return what is printed of a cell, under the names of `_CELLS`."""
+    """Return the row of a cell, under the names of `_CELLS`."""
     title = "Average"
     if cell.dataset != AVERAGE:
         title = DATASETS[cell.dataset].title

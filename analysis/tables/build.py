@@ -94,7 +94,7 @@ def build_table(
         raise UserError(f"there is no Table {number}; {known}")
     layout, task_name = contents[number]
     task = TASKS[task_name]
-    # Beside a printed number, one of another network or metric would look like a failed replication.
+    # A score of another network or metric beside a printed number would look like a failed replication.
     alone = not source.comparable or number not in TABLES
     published = {} if alone else _printed_in(number)
     of_runs = pd.DataFrame(columns=SCORE_COLUMNS)
@@ -117,7 +117,7 @@ def build_table(
             measured[model] = None
     models = [name for name in layout.models if name in measured or not alone]
     papers_models = set().union(*TABLES.values())
-    # Own models below the paper's, in the table that their kind belongs to.
+    # Models of one's own come below the paper's, in the table that their kind belongs to.
     for name in measured:
         if name not in papers_models and layout.has(_model(name, source)):
             models.append(name)
@@ -167,10 +167,10 @@ def build_table(
     )
 
 
-def _printed_in(number: int) -> dict[tuple[str, str], tuple[float, float]]:
+def _printed_in(table_number: int) -> dict[tuple[str, str], tuple[float, float]]:
     """Return mean and half-width of each model and dataset that a table of the paper prints."""
     cells = published_cells()
-    of_table = cells[cells["table"] == number]
+    of_table = cells[cells["table"] == table_number]
     printed = {}
     for model, name, mean, half in records(
         of_table, "model", "dataset", "mean", "ci95"
@@ -195,7 +195,7 @@ class _Layout:
     """Whether models whose names are outside the study's scheme have their rows here."""
 
     def label_of(self, name: str, source: Source) -> tuple[str, ...]:
-        """Return the entries under `stubs` of a model, also of one whose name says nothing."""
+        """Return the entries of a model under `stubs`; a model whose name says nothing has its name."""
         model = _model(name, source)
         if model is None:
             named = find_model(name, source.study_models)
@@ -239,7 +239,7 @@ def _mix_label(model: Model) -> tuple[str, ...]:
     clm = model.clm_steps
     mlm = model.steps - clm
     mix = f"{_thousands(clm)}+{_thousands(mlm)}"
-    # All of the paper's rows mask 40 %, and say only the steps: 3K+9K.
+    # All rows of the paper mask 40 %, so that they say only the steps: 3K+9K.
     if model.label() not in ("CLM", "MLM 40 %", "CLM + MLM 40 %"):
         mix = f"{mix} ({model.label()})"
     return _own_size(model, _thousands(model.steps)), mix
@@ -313,7 +313,7 @@ def _settings_table() -> Table:
 
 
 def _settings_of(size: str, shape: Shape) -> dict[str, str]:
-    """Return what Table 1 says of a size, by setting."""
+    """Return the column of a size in Table 1, by setting."""
     encoder = f"{shape.encoder_parameters / 1e6:,.1f}M"
     trained = f"{shape.trained_parameters / 1e6:,.1f}M"
     positions = f"RoPE, theta {shape.rope_theta:,.0f}"
@@ -332,7 +332,7 @@ def _settings_of(size: str, shape: Shape) -> dict[str, str]:
         "Positional embedding": positions,
         "Maximum context length": f"{shape.max_length:,}",
         "Vocabulary size": f"{shape.vocab:,}",
-        # The text's variance of 0.2 is not what the released code draws with.
+        # The released code does not draw with the variance of 0.2 that the paper's text gives.
         "Weight initialisation (standard deviation)": f"{shape.init_std:g}",
     }
     first_beta, second_beta = TRAINING.betas

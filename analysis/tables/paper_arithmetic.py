@@ -125,7 +125,7 @@ def _steps() -> Iterator[ArithmeticCheck]:
         elif model.size == "610m" and model.kind == "two-stage":
             further.append(model.name)
         elif model.size == "610m" and model.kind == "base":
-            # At 12K and 22K steps: endpoints of the budgets that two-stage models are compared at.
+            # Models of 12K and 22K steps are the ends of the budgets at which two-stage models are compared.
             further.append(model.name)
             endpoints += PAPER_DESIGN.decay_steps
     steps = _shared_steps(further, existing)
@@ -213,7 +213,7 @@ def _mean_check(means: pd.Series, averages: pd.Series) -> ArithmeticCheck:
     """Return the check of printed averages against the means of their datasets, by table and model."""
     recomputed = means.groupby(level=["table", "model"]).mean()
     gap = (recomputed - averages).abs()
-    # Each printed dataset mean is off by up to 0.005, and so is their mean; the average rounds once more.
+    # Rounding moves each printed mean by up to 0.005, and so their mean; the printed average is rounded as well.
     wrong = int((gap > 0.01 + 1e-9).sum())
     right = len(averages) - wrong
     return ArithmeticCheck(
@@ -229,7 +229,7 @@ def _mean_check(means: pd.Series, averages: pd.Series) -> ArithmeticCheck:
 def _interval_check(halves: pd.Series, of_averages: pd.Series) -> ArithmeticCheck:
     """Return the check of printed half-widths of averages against those of their datasets, by table and model."""
     of_models = halves.groupby(level=["table", "model"])
-    # The standard deviation of a sum is at most the sum of theirs, which it is where errors move together.
+    # The standard deviation of a sum is largest where the errors move together: then it is the sum of theirs.
     widest = of_models.sum() / 3
     of_averages = of_averages.loc[widest.index]
     impossible = int((of_averages > widest + 0.01 + 1e-9).sum())

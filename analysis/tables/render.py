@@ -23,7 +23,7 @@ from common.tables import Grid, TableDocument
 def table_document(table: Table) -> TableDocument:
     """Return a table under its caption; as data one row a model, published and recomputed numbers apart.
 
-    One without rows is its caption.
+    A table without rows is only its caption.
     """
     stubs = len(table.stubs)
     head = [*table.stubs, *table.columns]
@@ -57,7 +57,10 @@ def table_document(table: Table) -> TableDocument:
 
 
 def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
-    """Return scores in percent (`analysis.evidence.evidence.SCORE_COLUMNS`), with the metric of each, and as data."""
+    """Return a table of scores in percent with the metric of each; as data `scores` itself.
+
+    `scores` has the columns `analysis.evidence.evidence.SCORE_COLUMNS`.
+    """
     rows = [
         ["model", "dataset", "metric", "mean", f"{LEVEL_IN_WORDS} interval", "seeds"]
     ]
@@ -103,7 +106,7 @@ def _data_frame(table: Table) -> pd.DataFrame:
 
 
 def _numbers(cell: TableEntry) -> list[str]:
-    """Return a cell's numbers as CSV has them, empty where there are none: two published, three recomputed, seeds."""
+    """Return the six numbers of a cell in a CSV: two published, three recomputed, seeds; empty where one is missing."""
     numbers = [""] * 6
     if cell.published:
         numbers[:2] = [f"{value:.2f}" for value in cell.published]
@@ -116,7 +119,7 @@ def _numbers(cell: TableEntry) -> list[str]:
 
 
 def _note(table: Table) -> str:
-    """Return what the caption says of a table's numbers; nothing of one that has texts alone."""
+    """Return what the caption says about a table's numbers; empty for a table that has only texts."""
     if not table.cells:
         return ""
     if table.alone:
@@ -131,7 +134,7 @@ def _note(table: Table) -> str:
 
 
 def _text(cell: TableEntry) -> str:
-    """Return the published text and below it the recomputed one; of a source of its own only the recomputed one."""
+    """Return the published text and below it the recomputed text; the latter only where the paper's is left out."""
     recomputed = recomputed_text(cell)
     if cell.alone:
         return recomputed or "-"

@@ -86,7 +86,7 @@ def audit_provenance(store: Path) -> Provenance:
     folders = sorted(results.glob("*/*/*/*"))
     for folder in progress(folders, "reading run.json", unit="run"):
         dataset = datasets.get(folder.parent.name)
-        # Other files that lie in a store, such as an editor's.
+        # A folder that is not a run's is passed over; other files may lie in a store, such as an editor's.
         if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
         name = folder.relative_to(results).as_posix()
@@ -136,12 +136,12 @@ def _last_lines(log: Path) -> tuple[str, ...]:
 
 
 def _mismatches(values: Mapping[_Column, Mapping[str, str]]) -> Iterator[Mismatch]:
-    """Yield the fields of which runs of one table have several values; `values`: by column and run."""
-    # Stable, so that tables of one task and field stay in the order of their runs.
+    """Yield the fields that have several values among the runs of one table; `values`: by column and run."""
+    # The sort is stable, so that tables of one task and field stay in the order of their runs.
     for column in sorted(values, key=lambda column: column[:2]):
         value_of = values[column]
         counts = dict(Counter(value_of.values()).most_common())
-        # The value of most runs: it is the others that were made otherwise.
+        # Runs with another value than most are named as those that were made differently.
         usual = next(iter(counts))
         rare = [run for run, value in value_of.items() if value != usual]
         if rare:
