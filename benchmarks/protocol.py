@@ -159,14 +159,12 @@ class Dataset:
     def __post_init__(self) -> None:
         named = "document" if "document" in self.files.columns else ""
         form = self.form or self.task
-        usual = {
-            "form": form,
-            "headline": TASKS[self.task].headline,
-            "cluster": _CLUSTERS.get(form, named),
-        }
-        # object.__setattr__, since a frozen dataclass refuses assignments.
-        for name, value in usual.items():
-            object.__setattr__(self, name, getattr(self, name) or value)
+        headline = self.headline or TASKS[self.task].headline
+        cluster = self.cluster or _CLUSTERS.get(form, named)
+        # Not by assignments, which a frozen dataclass refuses.
+        object.__setattr__(self, "form", form)
+        object.__setattr__(self, "headline", headline)
+        object.__setattr__(self, "cluster", cluster)
 
     @property
     def run_prefix(self) -> str:
