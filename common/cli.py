@@ -350,16 +350,17 @@ def _check_paths(
         if argument.name != "--out" or not argument.tokens:
             continue
         wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
-        out = Path(argument.tokens[-1].value)
-        fault = _out_fault(out, wanted)
+        # The word as it was typed is the one that a user finds again in a sentence.
+        out = argument.tokens[-1].value
+        fault = _out_fault(Path(out), wanted)
         if fault is not None:
             raise UserError(f"--out {out} {fault}; choose another {wanted}")
-        if out.is_file():
+        if Path(out).is_file():
             paths.pop("--out", None)
             _refuse_read_file(out, paths)
 
 
-def _refuse_read_file(out: Path, paths: Mapping[str, list[str]]) -> None:
+def _refuse_read_file(out: str, paths: Mapping[str, list[str]]) -> None:
     """Refuse an --out that is one of the files that the command reads, under whatever name.
 
     Args:
