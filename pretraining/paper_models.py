@@ -99,13 +99,16 @@ def figures_of(name: str) -> tuple[int, ...]:
 def find_model(
     name: str, study: Mapping[str, Model] = MappingProxyType({})
 ) -> Model | None:
-    """Return the model of a name: of the scheme, in any study and size such as `toy-s` or `2b`, or a study's own.
+    """Return the model that a name stands for.
+
+    It is one of the paper's, one of `study`, or any whose name follows the paper's scheme, such as `toy-s` or `2b` as
+    its size.
 
     Args:
-        name: of a model, or of another pretraining of one.
-        study: its own models by name, whose names say nothing.
+        name: the model's; it may end as a repeated pretraining's does, `mine-s1`.
+        study: models whose names do not say how they are trained, by name.
 
     Returns:
-        None for other names.
+        The model; None if the name is unknown.
     """
     return MODELS.get(name) or own_model(name, study) or parse_any(name)

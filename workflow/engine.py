@@ -279,6 +279,7 @@ def cancel(folder: Path) -> list[str]:
     if not study_id(folder):
         return []
     workflow = load_workflow(folder)
+    # The job that submits what Slurm had no room for must not submit more.
     write_left(folder, ())
     queue = read_queue(workflow.jobs, folder)
     unseen = unseen_attempts(workflow.jobs, folder, queue)

@@ -103,14 +103,16 @@ class ResidualPools:
             weights, means, errors, counts: (n_cells,) the errors are standard errors, the counts numbers of seeds.
 
         Returns:
-            The estimate; None where a cell has fewer than `FEWEST_SEEDS`, or a place fewer cells than `FEWEST_CELLS`.
+            The estimate (Welch's, if no resample has a variance); None where a cell has fewer than `FEWEST_SEEDS`, or a
+            place fewer cells than `FEWEST_CELLS`.
         """
         fewest_cells = min(self._pools[place].cells for place in places)
         if counts.min() < FEWEST_SEEDS or fewest_cells < FEWEST_CELLS:
             return None
         welch = welch_estimate(means, errors, counts, weights)
         errors_drawn, variances_drawn = np.zeros((2, self._resamples))
-        # Cells with the same place and number of seeds take different banks, in their order.
+        # A bank holds resamples of a cell's mean. Cells with the same place and number of seeds get different banks, so
+        # that their errors are independent.
         banks_used: Counter[tuple[Place, int]] = Counter()
         weighted_errors = weights * errors
         for place, seeds, weighted_error in zip(

@@ -134,7 +134,7 @@ def _note(table: Table) -> str:
 
 
 def _text(cell: TableEntry) -> str:
-    """Return the published text and below it the recomputed text; the latter only where the paper's is left out."""
+    """Return the published text and the recomputed one below it, or the latter by itself if the cell says so."""
     recomputed = recomputed_text(cell)
     if cell.alone:
         return recomputed or "-"

@@ -244,6 +244,7 @@ def _written(folder: Path) -> list[str]:
     try:
         tables = read_manifest(path, "").get("tables", ())
     except DamagedError:
+        # Without the word it is not one of our manifests, so nothing beside it counts as ours.
         if SEAL.encode() not in read_bounded(path):
             return []
         tables = TABLE_NAMES

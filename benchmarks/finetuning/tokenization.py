@@ -330,7 +330,8 @@ def _encode_block(
     if "token_type_ids" in encoded:
         kinds = Ragged.of(encoded["token_type_ids"])
     owners = [block[source].number for source in sources]
-    # The tokenizer lists the further windows only in a question's first window.
+    # With a stride nothing is lost: then this marks the first window of a question that has more, since the tokenizer
+    # lists the others only there.
     cut = [bool(row.overflowing) for row in encoded.encodings]
     return Questions(
         ids=Ragged.of(encoded["input_ids"]),

@@ -301,10 +301,13 @@ class ContrastiveObjective(TrainedRows):
         device: RunDevice,
         part: NDArray[np.int64],
     ) -> Tensor:
-        """Return the vectors of a pass, the texts `part` of a batch whose first `number` texts are queries."""
+        """Return the vectors of the texts numbered `part`, which share a forward pass.
+
+        The batch's first `number` texts are queries, the others documents.
+        """
         width = 0  # as wide as the longest of the pass
-        # As in the paper's code, queries are padded to the batch's longest query, documents to its longest document.
         if device.exact_micro_batches:
+            # Such a pass has queries only or documents only, padded to the batch's longest as in the paper's code.
             are_queries = part[0] < number
             alike = slice(number) if are_queries else slice(number, None)
             width = int(texts.lengths[alike].max())

@@ -110,7 +110,7 @@ class Shard:
     """Their SHA-256."""
 
     def __post_init__(self) -> None:
-        """Refuse types that are others, and more bytes than the records can have.
+        """Refuse counts that are not positive integers, hashes that are none, and a size that the records cannot have.
 
         Raises:
             ValueError: it is not a shard.
