@@ -473,11 +473,13 @@ def expected_marks(
     figure: TaskFigure, data: pd.DataFrame, source: str
 ) -> dict[object, bool]:
     """By row whether the owner counts the point as ahead; what none owns is held to Holm's over these points alone."""
-    assert figure.counts is not None
+    assert figure.compared_with is not None
     at = {(row.panel, row.series, row.x): row.model for row in data.itertuples()}
     pairs = {}
     for row in data.itertuples():
-        rival = at.get((row.panel, *(figure.counts(row.series, row.x) or ("", 0))))
+        rival = at.get(
+            (row.panel, *(figure.compared_with(row.series, row.x) or ("", 0)))
+        )
         if rival:
             pairs[row.Index] = (row.panel, row.model, rival)
     result_of = inputs(source).evidence.result
