@@ -195,6 +195,25 @@ def written_by(record: Path) -> dict[str, str]:
     return {**files, record.name: ""}
 
 
+def refuse_strangers(
+    folder: Path, ours: Mapping[str, str], remedy: str, among: Iterable[str] = ()
+) -> None:
+    """Refuse to use a folder that holds files of others.
+
+    Args:
+        folder: the folder.
+        ours: as of `strangers`.
+        remedy: why they are in the way and what to do, as the sentence ends.
+        among: as of `strangers`.
+
+    Raises:
+        UserError: the sentence names the others' files.
+    """
+    others = strangers(folder, ours, among)
+    if others:
+        raise UserError(f"{folder} holds other files ({first_of(others)}), {remedy}")
+
+
 def check_outputs(
     folder: Path, contents: Mapping[str, str], record: Path | None = None
 ) -> None:
@@ -213,12 +232,11 @@ def check_outputs(
     if others:
         # A killed call may have written files before their record: files that are the same bytes are ours.
         same = {name: sha256 for name, sha256 in contents.items() if sha256}
-        others = strangers(folder, same, others)
-    if others:
-        raise UserError(
-            f"{folder} holds other files ({first_of(others)}), which this command did not write, or which were changed "
-            "since; choose another --out, or move them elsewhere"
+        remedy = (
+            "which this command did not write, or which were changed since; choose another --out, or move them "
+            "elsewhere"
         )
+        refuse_strangers(folder, same, remedy, among=others)
 
 
 @contextlib.contextmanager

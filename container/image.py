@@ -34,11 +34,10 @@ from common.manifest import (
     FILES,
     check_files,
     read_manifest,
-    strangers,
+    refuse_strangers,
     write_manifest,
     written_by,
 )
-from common.plain_text import first_of
 from common.provenance import ROOT, git_commit
 from container.check_lines import CheckLine, fail, ok, warn
 from container.machine import Machine
@@ -255,11 +254,9 @@ def _check_place(image: Image) -> None:
     names = [image.path.name, image.bom.name, record.name]
     if not is_marked(image.context):
         names.append(image.context.relative_to(BUILD).as_posix())
-    others = strangers(BUILD, dict.fromkeys(written_by(record), ""), names)
-    if others:
-        raise UserError(
-            f"{BUILD} holds other files ({first_of(others)}), and the image goes there; move them elsewhere"
-        )
+    ours = dict.fromkeys(written_by(record), "")
+    remedy = "and the image goes there; move them elsewhere"
+    refuse_strangers(BUILD, ours, remedy, among=names)
 
 
 def _commit_in_image() -> str:

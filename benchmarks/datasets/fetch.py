@@ -28,8 +28,7 @@ from benchmarks.datasets.schema import Manifest
 from benchmarks.protocol import Dataset, Pin, get_dataset
 from common.errors import UserError
 from common.files import is_marked, mark_cache, sha256_file
-from common.manifest import MANIFEST, strangers
-from common.plain_text import first_of
+from common.manifest import MANIFEST, refuse_strangers
 from common.reading import inside
 
 log = logging.getLogger(__name__)
@@ -98,12 +97,9 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
             recorded = []
     check_place(data / name)
     downloads = data / DOWNLOADS / name
-    others = [] if is_marked(downloads) else strangers(downloads, {})
-    if others:
-        raise UserError(
-            f"{downloads} holds other files ({first_of(others)}), and downloads go there; move them elsewhere, or "
-            "choose another --out"
-        )
+    if not is_marked(downloads):
+        remedy = "and downloads go there; move them elsewhere, or choose another --out"
+        refuse_strangers(downloads, {}, remedy)
     files = recorded or _resolve(pins)
     mark_cache(downloads)
     fetched = []

@@ -27,6 +27,7 @@ from common.manifest import (
     SEAL,
     check_files,
     read_manifest,
+    refuse_strangers,
     strangers,
     write_manifest,
 )
@@ -171,12 +172,8 @@ def refuse_other_folder(out: Path) -> None:
     """
     if (out / MANIFEST).is_file():
         return
-    others = strangers(out, {})
-    if others:
-        raise UserError(
-            f"{out} holds other files ({first_of(others)}), and the model goes there; move them elsewhere or choose "
-            "another --out"
-        )
+    remedy = "and the model goes there; move them elsewhere or choose another --out"
+    refuse_strangers(out, {}, remedy)
 
 
 def check_model(
