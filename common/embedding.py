@@ -36,9 +36,11 @@ _SWITCHES = {
     "mean_sqrt_len": "mean_sqrt_len_tokens",
 }
 """Names of these switches behind `pooling_mode_`, by the newer spelling."""
-_MODULES = "modules.json"
+MODULES = "modules.json"
+"""File of a sentence-transformers folder that lists its parts."""
 _POOLING = "1_Pooling"
-_LIMITS = "sentence_bert_config.json"
+LIMITS = "sentence_bert_config.json"
+"""File of a transformer with its longest text, and whether texts are read in lower case."""
 _PROMPTS = "config_sentence_transformers.json"
 _REMEDY = "fetch the model again"
 
@@ -94,7 +96,7 @@ def made_embedding(folder: Path) -> Embedding:
         UserError: one of its files is damaged.
     """
     for root in (folder, folder.parent):
-        modules = _modules_of(root / _MODULES)
+        modules = _modules_of(root / MODULES)
         if modules and (root / modules[0][0]).resolve() == folder.resolve():
             return _as_listed(root, modules, folder)
     return Embedding()
@@ -110,7 +112,7 @@ def kept_embedding(folder: Path) -> Embedding:
     if made.pooling not in MODES:
         raise UserError(
             f"{folder} is pooled by {made.pooling}, which the encoder's folder cannot keep; give a copy without "
-            f"{_MODULES}: it is pooled by the mean"
+            f"{MODULES}: it is pooled by the mean"
         )
     return made
 
@@ -135,7 +137,7 @@ def write_pooling(
             "type": f"sentence_transformers.models.{kind}",
         }
         modules.append(module)
-    _write(folder / _MODULES, modules)
+    _write(folder / MODULES, modules)
     pooling: dict[str, object] = {
         "word_embedding_dimension": width,
         "embedding_dimension": width,
@@ -148,7 +150,7 @@ def write_pooling(
     if longest is not None:
         # The folder's tokenizer lowers texts itself where it has to, so sentence-transformers must not.
         limits = {"max_seq_length": longest, "do_lower_case": False}
-        _write(folder / _LIMITS, limits)
+        _write(folder / LIMITS, limits)
 
 
 def write_prompts(folder: Path, embedding: Embedding) -> None:
@@ -196,7 +198,7 @@ def _as_listed(
         # Normalize may be left out: a cosine does not depend on a vector's length.
         elif not is_known or name != ("Normalize" if place else "Transformer"):
             others.append(name)
-    limits = _content(folder / _LIMITS)
+    limits = _content(folder / LIMITS)
     return Embedding(
         pooling=", then ".join([pooling, *others]),
         query=query,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from common.embedding import MODULES
 from common.errors import UserError, first_line, path_hint
 from common.files import sha256_bytes, sha256_file, state_of
 from common.reading import (
@@ -31,8 +32,6 @@ _TOKENIZER = (
     "sentencepiece.bpe.model",
 )
 """What a tokenizer is made of, whatever its class."""
-_MODULES = "modules.json"
-"""What sentence-transformers lists the parts of a model in."""
 _CARDS = ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md")
 """Files that say a licence, the surest first."""
 _MOST = {
@@ -122,12 +121,12 @@ def _transformer_of(folder: Path) -> Path:
     folder = revision_folder(folder)
     if (folder / _CONFIG).is_file():
         return folder
-    if (folder / _MODULES).is_file():
+    if (folder / MODULES).is_file():
         try:
-            first = inside(folder, read_json(folder / _MODULES, _REMEDY)[0]["path"])
+            first = inside(folder, read_json(folder / MODULES, _REMEDY)[0]["path"])
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise UserError(
-                f"{folder / _MODULES} is not a list of modules ({first_line(error)})"
+                f"{folder / MODULES} is not a list of modules ({first_line(error)})"
             ) from None
         if (first / _CONFIG).is_file():
             return first
@@ -207,7 +206,7 @@ def licence_of(folder: Path) -> str:
     """Return a model's licence from its card's front matter, else its LICENSE's first line; empty if unknown."""
     places = [folder]
     # The card of a sentence-transformers folder is above its first part.
-    if (folder.parent / _MODULES).is_file():
+    if (folder.parent / MODULES).is_file():
         places.append(folder.parent)
     for path in (place / name for place in places for name in _CARDS):
         # A link may lead to any file on the disk, whose text must not reach a card.

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common.embedding import Embedding, kept_embedding
+from common.embedding import LIMITS, Embedding, kept_embedding
 from common.errors import UserError, first_line
 from common.files import write_text
 from common.model_files import (
@@ -410,7 +410,7 @@ def start_of(
     tokenizer = read_tokenizer(folder, is_planned=is_planned)
     if embedding.lower and not _reads_lower_case(tokenizer):
         raise UserError(
-            f"{folder} reads texts in lower case by its sentence_bert_config.json, and shards are written by "
+            f"{folder} reads texts in lower case by its {LIMITS}, and shards are written by "
             f"{TOKENIZER} alone; load it with sentence-transformers and save it again, which moves that there, and "
             "start from the copy"
         )
