@@ -98,7 +98,7 @@ class SourceOptions:
         for name, model in study.items():
             if find_model(name) is None:
                 own_models[name] = model
-            # A name of another size or prefix says its stages, too, but is still none of the paper's.
+            # A name of another size or prefix also says its stages, but is not one of the paper's.
             if model_error(name) is not None:
                 # With its other pretrainings, NAME-s1 and so on.
                 add_models += [name, f"{name}-s[1-9]*"]

@@ -184,7 +184,7 @@ def _of_mteb(
         if len(splits) > 1:
             others = [name for name in splits if name != split]
             notes.setdefault("splits not read", []).extend(others)
-        # MTEB writes MODEL/REVISION/TASK.json, with a card of the model beside its tasks.
+        # MTEB writes MODEL/REVISION/TASK.json, with a card of the model next to its tasks.
         model = path.parent.parent.name
         card = path.parent / "model_meta.json"
         if card.exists():

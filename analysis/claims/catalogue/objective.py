@@ -106,7 +106,7 @@ FINDINGS = (
         body=all_of(
             "CLM - MLM on TC",
             [
-                # "Competitive" has one direction: a CLM model that leads is competitive, too.
+                # "Competitive" has one direction: a CLM model that leads is also competitive.
                 all_of(
                     f"not behind by {MARGINS['TC']} points at 210m and 1b",
                     [

@@ -146,8 +146,8 @@ FINDINGS = (
         statement="25 to 50 % CLM seems to offer the best balance.",
         where="Figure 6",
         family="two-stage",
-        # "Seems to offer" was read as a claim about means after the scores were known; the stricter readings, whose
-        # verdicts were known too, are reported beside it.
+        # "Seems to offer" was read as a claim about means after the scores were known. The verdicts of the stricter
+        # readings were also known by then; these readings are reported below it.
         body=all_of(
             "25 and 50 % are ahead of 0, 75 and 100 %",
             [_share_minus((1, 2), other) for other in (0, 3, 4)],

@@ -196,7 +196,7 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
     if not result.comparison.has_direction:
         low90, high90 = result.inner_low, result.inner_high
         details.append(f"{in_percent(INNER_LEVEL)} [{low90:+.2f}, {high90:+.2f}]")
-        # The margins are ours, so a reader is told which ones the numbers would bear.
+        # The margins are our choice, so the smallest one with which this would hold is printed.
         if result.comparison.holds(0.0):
             least_margin = max(-low90, 0.0)
             if result.comparison.is_range:
