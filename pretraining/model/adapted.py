@@ -1,14 +1,20 @@
 """Any language model of transformers, trained like our own: packed sequences, both directions, logits where wanted.
 
-Nothing in a model's code is changed. Its attention is transformers' to choose: a function registered with
-`AttentionInterface`, and one of the same name with `AttentionMaskInterface` that returns, in place of a mask, how far a
-token sees to its left and to its right. Both follow from what the class itself asks for, so that sliding windows are
-those of its plain use. A batch is one row, with position ids that begin again at each sequence. An encoder whose class
-computes its attention by itself (MPNet, DeBERTa) reads a batch as padded rows, which takes longer.
+A packed batch is sequences laid end to end in one row, without padding; position ids begin again at each sequence.
+Nothing in a model's code is changed to read it. transformers lets one choose how a model attends, by a name under which
+two functions are registered:
 
-The last linear layer of the head is left out of the model's own pass. What it would have read is gathered at the
-positions that predict, and taken to the loss a chunk at a time: all logits never exist. What stands before that layer
-(a transform) and after it (a bias, a soft cap) is kept.
+- `_attend`, with `AttentionInterface`: computes attention within each sequence.
+- `_reach`, with `AttentionMaskInterface`: is asked for a mask in each forward pass, and returns in its place how many
+  tokens to its left and to its right a token sees. It asks the class's own mask, so sliding windows stay as they are.
+
+An encoder whose class computes its attention by itself (MPNet, DeBERTa) reads a batch as padded rows, which takes
+longer.
+
+The head's last linear layer, which computes logits over the whole vocabulary, is left out of the model's own forward
+pass. Its inputs, here called features, are gathered at the positions that predict, and the layer is applied to a chunk
+of them at a time in the loss: so all logits never exist at once. What a head has before that layer (a transform) and
+after it (a bias, a bound of the logits called soft cap) is kept.
 
 `AdaptedModel` offers what training asks of `EuroBertForMaskedLM`: `encode` and `loss_of`.
 """
@@ -46,14 +52,14 @@ from pretraining.model.packed_batch import PackedBatch, positions_of
 from pretraining.starts import first_position, position_tables
 
 _NAME = "clm_or_mlm_packed"
-"""What the attention and its mask are registered as."""
+"""The name under which `_attend` and `_reach` are registered."""
 _ALL = 2**30
-"""A reach without an end."""
+"""Stands for all tokens on a side, where a number of tokens is wanted."""
 _pass: ContextVar[AttentionLayout | None] = ContextVar(
     "the layout of the pass that is being computed", default=None
 )
 _CLOSE = 5e-5
-"""Relative difference that another order of sums may make on a few tokens, in float32."""
+"""Largest relative difference of logits that another order of sums may make on a few tokens, in float32."""
 
 
 def packed_attention(
@@ -72,22 +78,26 @@ def packed_attention(
         q: (T, heads, head_dim).
         k: (T, kv_heads, head_dim); each serves heads / kv_heads query heads.
         v: (T, kv_heads, value dimension).
-        layout: from `packed_layout`; causal ones end each token's reach at itself.
+        layout: where the sequences are and in which direction they attend, from `packed_layout`.
         scaling: factor of the scores.
-        reach: how many tokens to the left and to the right of itself a token sees.
-        softcap: bound c of the scores, c tanh(score / c).
+        reach: how many tokens to the left and to the right of itself a token sees; with a causal layout none to the
+            right.
+        softcap: bound c of the scores, which become c tanh(score / c).
     """
     left, right = reach
     if layout.is_causal:
         right = 0
+    # The kernels for GPUs take all sequences in one call, but know no bound of the scores.
     if layout.backend is not SDPA and not softcap:
         # Under autocast queries and keys come in float32, in which they were rotated, and values in the narrow type.
         dtype = activation_dtype(v)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+        # A window of -1 is one without an end.
         all_left = left >= layout.max_length
         all_right = right >= layout.max_length
         window = (-1 if all_left else left, -1 if all_right else right)
         return varlen(q, k, v, layout, scale=scaling, window=window)
+    # Otherwise one sequence after the other, with as many key heads as query heads.
     groups = q.shape[1] // k.shape[1]
     if groups > 1:
         k = k.repeat_interleave(groups, dim=1)
@@ -113,13 +123,19 @@ def _in_sequence(
     scaling: float,
     softcap: float | None,
 ) -> Tensor:
-    """Return one sequence's attention: q, k and v are (heads, L, dimension)."""
+    """Return the attention of one sequence of L tokens.
+
+    The arguments are those of `packed_attention`, but q, k and v are (heads, L, dimension), with as many heads each.
+    """
     length = q.shape[1]
+    # Distance from the first token to the last: a reach of that many tokens has no effect.
     farthest = length - 1
+    # Which keys each query sees, (L, L); None where it sees all, or where torch's own causal mask will do.
     visible = None
     is_causal = right == 0 and left >= farthest and softcap is None
     if not is_causal and min(left, right) < farthest:
         places = torch.arange(length, device=q.device)
+        # How far each key (column) is to the right of each query (row).
         ahead = places[None, :] - places[:, None]
         visible = (ahead >= -left) & (ahead <= right)
     if softcap is None:
@@ -132,6 +148,7 @@ def _in_sequence(
             scale=scaling,
         )
         return out[0]
+    # torch's attention knows no bound of the scores: compute it step by step.
     products = q @ k.transpose(1, 2)
     scores = torch.tanh(products * (scaling / softcap)) * softcap
     if visible is not None:
@@ -152,7 +169,19 @@ def _attend(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as transformers' modules ask: q, k and v are (1, heads, T, dimension)."""
+    """Return packed attention as transformers' modules ask for it, (1, T, heads, dimension).
+
+    Args:
+        module: the module that asks; not used.
+        query: (1, heads, T, dimension).
+        key: as query, with the heads for keys.
+        value: as key.
+        attention_mask: what `_reach` returned: how many tokens to the left and to the right a token sees; None: all.
+        scaling: factor of the scores; 1 / sqrt(dimension) when left out.
+        softcap: bound of the scores.
+        s_aux: further scores (sinks), which only some classes have.
+        others: what some classes pass besides; not used.
+    """
     del module, others
     layout = _pass.get()
     assert layout is not None, "only `AdaptedModel.encode` comes here"
@@ -173,19 +202,33 @@ def _attend(
 def _reach(
     *, mask_function: Callable[..., Any], local_size: int | None = None, **others: Any
 ) -> Tensor:
-    """Return (1, 1, 1, 2): how far a token in the middle of a long sequence sees to the left and to the right."""
+    """Return how many tokens to its left and to its right a token sees, in place of a mask: (1, 1, 1, 2).
+
+    Args:
+        mask_function: the class's mask: returns whether a query sees a key, for the numbers of a row, a head, the query
+            and the key.
+        local_size: size of the class's sliding window; None where it has none.
+        others: what transformers passes besides; not used.
+    """
     del others
+    # A query in the middle of a sequence that is longer than the window on both sides.
     middle = (local_size or 1) + 1
     places = torch.arange(2 * middle + 1)
     mask = torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places))
+    # A mask that does not depend on the key is a single value.
     visible = mask.expand(len(places)).tolist()
+    # Both parts begin with the query itself: one goes from there to the left, the other to the right.
     left = _tokens_beside(visible[middle::-1])
     right = _tokens_beside(visible[middle:])
     return torch.tensor([left, right]).view(1, 1, 1, 2)
 
 
 def _tokens_beside(visible: list[bool]) -> int:
-    """Return how many tokens a token sees on a side, which begins with the token itself."""
+    """Return how many tokens a token sees on one of its sides.
+
+    Args:
+        visible: whether it sees each token of that side, nearest first; the first one is the token itself.
+    """
     if all(visible):
         return _ALL
     return visible.index(False) - 1
@@ -199,10 +242,14 @@ class AdaptedModel(CompiledBlocks, nn.Module):
     """A model of transformers with a head for tokens, read and trained in packed batches."""
 
     is_padded: bool
-    """Whether it reads a batch as padded rows, since its class does not take packed sequences."""
+    """Whether it reads a batch as padded rows, because its class cannot attend within packed sequences."""
 
     def __init__(self, inner: Any) -> None:
-        """Take a `*ForCausalLM` or `*ForMaskedLM` in float32, and drop nothing out, so that a step is repeatable."""
+        """Adapt a model, and turn its dropout off, so that a training step is repeatable.
+
+        Args:
+            inner: a model of a `*ForCausalLM` or `*ForMaskedLM` class of transformers, in float32.
+        """
         super().__init__()
         self.inner = inner
         self.config = inner.config
@@ -214,11 +261,14 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             for name, value in vars(module).items():
                 if "drop" in name and isinstance(value, float):
                     setattr(module, name, 0.0)
+        # Packed sequences need position ids that begin again, and attention that can be replaced.
         parameters = inspect.signature(inner.forward).parameters
         self.is_padded = (
             "position_ids" not in parameters or not inner._can_set_attn_implementation()
         )
+        # A decoder would otherwise keep keys and values for the next token.
         self._more = {"use_cache": False} if "use_cache" in parameters else {}
+        # Some classes (RoBERTa) number positions not from 0: their tables begin with rows for padding.
         self.first_position = max(
             map(first_position, position_tables(inner)), default=0
         )
@@ -244,7 +294,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
     @cached_property
     def looks_back(self) -> bool:
-        """Whether its class can look back only, as a decoder's does: by trying."""
+        """Whether attention can be made causal, as a decoder's can: tried by comparing outputs of both directions."""
         probes = probe_ids(self.inner.get_input_embeddings())[None]
         with torch.no_grad():
             both = self.plain(probes, is_causal=False)
@@ -252,24 +302,24 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         return _gap(both, causal) > 1e-6
 
     def set_attention_backend(self, backend: str) -> None:
-        """Choose the backend of packed batches; where scores are bounded it is the reference, one by one."""
+        """Choose the attention backend of packed batches; a class with a soft cap always attends one by one."""
         self.attention_backend = backend
 
     @cached_property
     def compiled_parts(self) -> nn.ModuleList:
-        """The list with most layers; attention stays outside of their graphs."""
+        """The model's layers: its longest list of modules. Attention stays outside of their compiled graphs."""
         lists = (part for part in self.inner.modules() if type(part) is nn.ModuleList)
         return max(lists, key=len)
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
-        """Return what the head's last layer reads, (T, D), of a packed batch.
+        """Return the features of a packed batch, (T, D): the inputs of the head's last layer, one for each token.
 
         Args:
             batch: on the model's device.
             is_causal: whether attention looks back only; as the configuration says when left out.
 
         Raises:
-            UserError: it is to look back only, and reads padded rows.
+            UserError: attention is to look back only, which the class cannot do.
         """
         if is_causal is None:
             is_causal = bool(getattr(self.config, "is_causal", False))
@@ -283,12 +333,13 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         )
         positions = positions_of(batch.cu_seqlens, batch.num_tokens)
         positions = positions + self.first_position
+        # `_attend`, which the model's layers will call, reads the layout from there.
         token = _pass.set(layout)
         try:
             with self._attending(_NAME, is_causal), self._features():
                 out = self.inner(
                     input_ids=batch.tokens[None],
-                    # With a mask of ones transformers does not look for sequences in the position ids.
+                    # Without a mask transformers would search the position ids for packed sequences.
                     attention_mask=torch.ones_like(batch.tokens)[None],
                     position_ids=positions[None],
                     **self._more,
@@ -299,7 +350,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         return features
 
     def _encode_rows(self, batch: PackedBatch, causal: bool) -> Tensor:
-        """Return what `encode` returns, computed with one padded row for each sequence."""
+        """Return the features of a packed batch, (T, D), computed with one padded row for each sequence."""
         if causal and not self.looks_back:
             raise UserError(
                 f"{type(self.inner).__name__} cannot look back only, as CLM does; train it with MLM"
@@ -308,10 +359,12 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         padding = getattr(self.config, "pad_token_id", None) or 0
         sequences = list(torch.split(batch.tokens, lengths.tolist()))
         rows = pad_sequence(sequences, batch_first=True, padding_value=padding)
+        # (S, longest): which tokens of each row are real.
         mask = torch.arange(rows.shape[1], device=rows.device) < lengths[:, None]
         attention = self.config._attn_implementation
         with self._attending(attention, causal), self._features():
             out = self.inner(input_ids=rows, attention_mask=mask.long(), **self._more)
+        # Row by row, without the padding: the order of the packed batch.
         features: Tensor = out.logits[mask]
         return features
 
@@ -323,10 +376,17 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         weights: Tensor | None = None,
         chunk: int | None = None,
     ) -> Tensor:
-        """Return the summed cross-entropy of features (M, D) against labels (M,), each times its weight if given."""
+        """Return the summed cross-entropy of predictions.
+
+        Args:
+            features: inputs of the head's last layer, (M, D).
+            labels: tokens to predict, (M,).
+            weights: factor of each label's cross-entropy, (M,).
+            chunk: for how many positions logits are computed at a time; by the vocabulary's size when left out.
+        """
         head, cap = self.head, self.softcap
         bias: Tensor | None = head.bias
-        # The fused loss takes no bias and no softcap.
+        # `linear_cross_entropy` is faster, but takes no bias and no soft cap.
         if bias is None and cap is None:
             return linear_cross_entropy(
                 features,
@@ -340,11 +400,12 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         if rows is None:
             rows = rows_per_chunk(head.weight.shape[0], features.device)
         total = torch.zeros((), device=features.device)
-        # One pass even when there are no labels, so that the result of 0 has a graph to differentiate.
+        # One chunk even without labels, so that the result of 0 has a graph to differentiate.
         for first in range(0, max(1, len(labels)), rows):
             part = slice(first, first + rows)
             factor = None if weights is None else weights[part]
             args = (features[part], head.weight, bias, labels[part], factor, cap)
+            # `checkpoint` computes the chunk's logits again in the backward pass instead of keeping them.
             total = total + checkpoint(
                 _chunk_loss, *args, use_reentrant=False, preserve_rng_state=False
             )
@@ -363,7 +424,14 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         is_causal: bool,
         attention: str = "eager",
     ) -> Tensor:
-        """Return the model's own logits (B, L, V) of a padded batch, as transformers computes them."""
+        """Return the model's own logits (B, L, V) of a padded batch, computed by transformers alone.
+
+        Args:
+            ids: tokens, (B, L).
+            mask: 1 for real tokens and 0 for padding, (B, L); all are real when left out.
+            is_causal: whether attention looks back only.
+            attention: transformers' name of how to attend.
+        """
         with self._attending(attention, is_causal):
             out = self.inner(input_ids=ids, attention_mask=mask, **self._more)
         logits: Tensor = out.logits
@@ -371,9 +439,15 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
     @contextlib.contextmanager
     def _attending(self, attention: str, is_causal: bool) -> Iterator[None]:
-        """Let the model attend by the implementation `attention`, in the given direction, while the block runs."""
+        """Let the model attend in a given way and direction while the block runs.
+
+        Args:
+            attention: transformers' name of how to attend, or `_NAME`.
+            is_causal: whether attention looks back only.
+        """
         config = self.config
         before = config._attn_implementation
+        # None where the configuration has no such field: it is turned to both directions at the end.
         was_causal = config.__dict__.get("is_causal")
         if before != attention:
             self.inner.set_attn_implementation(attention)
@@ -387,14 +461,16 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
     @contextlib.contextmanager
     def _features(self) -> Iterator[None]:
-        """Let the model's pass end before its output layer and the softcap of its logits, while the block runs."""
+        """While the block runs, let the model return the inputs of the head's last layer in place of logits."""
         head, cap = self.head, self.softcap
+        # The layer returns what it gets, and the soft cap of logits is off.
         head.forward = lambda hidden: hidden  # type: ignore[method-assign, assignment]
         if cap is not None:
             self.config.final_logit_softcapping = None
         try:
             yield
         finally:
+            # Without this attribute of the object, the class's method is found again.
             del head.forward
             if cap is not None:
                 self.config.final_logit_softcapping = cap
@@ -421,10 +497,14 @@ def _chunk_loss(
 
 @torch.no_grad()
 def check_packing(model: AdaptedModel, where: str) -> None:
-    """Refuse a model that cannot be trained packed: by trying, on a few tokens.
+    """Refuse a model that cannot be trained on packed batches, which is tried on a few tokens.
 
-    Two sequences must come out as each does alone, in each direction that the class has. Whether it looks both ways is
-    tried as its export is loaded (`start_folder.try_export`).
+    Two sequences in one batch must have the logits that each has alone, in each direction that the class can attend in.
+    Whether the model really looks both ways is tried elsewhere (`start_folder.try_export`).
+
+    Args:
+        model: the model.
+        where: what the model is called in messages.
 
     Raises:
         UserError: what stands in the way, in one sentence.
@@ -436,7 +516,8 @@ def check_packing(model: AdaptedModel, where: str) -> None:
     try:
         sequences = [row[0].cpu().numpy() for row in (first, second)]
         batch = PackedBatch.of(sequences).to(probes.device)
-        for causal in (False, True) if model.looks_back else (False,):
+        directions = (False, True) if model.looks_back else (False,)
+        for causal in directions:
             packed = model.logits(model.encode(batch, is_causal=causal))
             first_alone = model.plain(first, is_causal=causal)[0]
             second_alone = model.plain(second, is_causal=causal)[0]
@@ -448,7 +529,10 @@ def check_packing(model: AdaptedModel, where: str) -> None:
                     "transformers' AttentionInterface, so give a model of another family"
                 )
     except UserError as error:
-        raise error if where in str(error) else UserError(f"{where}: {error}") from None
+        # An error from inside the model does not name it yet.
+        if where in str(error):
+            raise
+        raise UserError(f"{where}: {error}") from None
     except Exception as error:  # whatever the code of a model of any class may raise
         raise UserError(
             f"{where} cannot be trained: a pass of a few tokens failed ({first_line(error)})"
@@ -458,5 +542,5 @@ def check_packing(model: AdaptedModel, where: str) -> None:
 
 
 def _gap(a: Tensor, b: Tensor) -> float:
-    """Return the largest difference, relative to the largest value of the first."""
+    """Return the largest difference of two tensors, relative to the largest absolute value of the first."""
     return float((a - b).abs().max()) / (float(a.abs().max()) + 1e-9)

@@ -7,11 +7,12 @@
 | `flash4` | FlashAttention 4, from the package flash-attn-4 | Hopper and Blackwell, bf16 and fp16 |
 | `sdpa` | the reference: one sequence after the other | everything |
 
-All but the reference are torch's operator `varlen_attn`, which has a gradient and no graph break. torch can replace
-FlashAttention 2 under its operators in the whole process (`activate_flash_attention_impl`): `resolve_backend` does so.
+All but the reference are torch's operator `varlen_attn`, which has a gradient and no graph break. Its kernel is that of
+FlashAttention 2, until torch is told to use another package's kernels in the whole process
+(`activate_flash_attention_impl`): `resolve_backend` does so.
 
-Whatever the backend, a packed batch costs what its sequences cost one by one: nothing grows with the square of the
-packed total.
+A packed batch is sequences laid end to end, T tokens in all; a padded batch is B rows of length L. Whatever the
+backend, a packed batch costs what its sequences cost one by one: nothing grows with the square of T.
 
 Shapes: packed q is (T, heads, head_dim), k and v (T, kv_heads, head_dim); padded ones have (B, L) in place of T.
 """
@@ -40,12 +41,12 @@ logger = logging.getLogger(__name__)
 
 
 class AttentionLayout(NamedTuple):
-    """How tokens form sequences, and which backend attends; made once a forward pass, used in every block."""
+    """How tokens form sequences, and which backend attends; made once a forward pass, and used in every block."""
 
     is_causal: bool
     """Whether a token sees only those before it, and itself."""
     backend: AttentionBackend | None = None
-    """Packed: what attends. None when padded, which is always `dense_attention`."""
+    """Packed: the backend. None when padded: then it is always `dense_attention`."""
     cu_seqlens: Tensor | None = None
     """Packed: cumulative lengths, (S + 1,), int32. None when padded."""
     max_length: int = 0
@@ -65,14 +66,16 @@ class AttentionBackend:
     attend: Callable[[Tensor, Tensor, Tensor, AttentionLayout], Tensor]
     """Called with packed q, k, v and the layout; returns q's shape."""
     capabilities: tuple[int, ...] = ()
-    """NVIDIA's generations that it is made for; if empty, 8 and all later ones, and AMD's."""
+    """NVIDIA's compute capabilities that it is made for (9: Hopper, 10: Blackwell); if empty, 8 and all later ones, and
+    AMD's GPUs."""
     module: str = ""
     """Module of the package flash-attn-N that contains its kernels; they replace torch's own."""
     reads_lengths: bool = False
-    """Whether it reads the lengths on the host, which a GPU has to be waited for."""
+    """Whether it needs the sequences' lengths as Python numbers, for which a GPU has to be waited for."""
 
     def problem(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
         """Return why this backend cannot run with a device, type of activations and head dimension; empty if it can."""
+        # The reference runs everywhere.
         if self.attend is not varlen:
             return ""
         if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
@@ -100,12 +103,13 @@ class AttentionBackend:
 
     @property
     def implementation(self) -> str | None:
-        """torch's name for kernels that replace its own: FA3, FA4."""
+        """torch's name for the package's kernels, `FA3` or `FA4`; None for torch's own kernels."""
+        # Names end in the package's number: `flash3`.
         return f"FA{self.name[-1]}" if self.module else None
 
 
 def activation_dtype(hidden: Tensor) -> torch.dtype:
-    """Return the type that matrix products of hidden states are in: autocast's, else theirs."""
+    """Return the type in which matrix products of hidden states are computed: autocast's if that is on, else theirs."""
     kind = hidden.device.type
     if torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
@@ -115,7 +119,14 @@ def activation_dtype(hidden: Tensor) -> torch.dtype:
 def packed_layout(
     cu_seqlens: Tensor, max_length: int, *, is_causal: bool, backend: AttentionBackend
 ) -> AttentionLayout:
-    """Return the layout of packed tokens; `backend` as `resolve_backend` gives it."""
+    """Return the layout of packed tokens.
+
+    Args:
+        cu_seqlens: cumulative lengths, (S + 1,).
+        max_length: upper bound of the lengths.
+        is_causal: whether a token sees only those before it, and itself.
+        backend: from `resolve_backend`.
+    """
     return AttentionLayout(
         backend=backend,
         is_causal=is_causal,
@@ -126,20 +137,24 @@ def packed_layout(
 
 
 def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> AttentionLayout:
-    """Return the layout of a padded (B, L) batch; always sdpa, which also gives padding its hidden states.
+    """Return the layout of a padded (B, L) batch, which is always computed by torch's `scaled_dot_product_attention`.
 
-    A mask of four dimensions, (B, 1, 1 or L, L), bool, is what may be seen: it is taken as it is, and not looked at,
-    for which a GPU would have to be waited for.
-
-    Only keys are masked, as in Hugging Face models: a padding position attends to the real tokens, and the
-    paper's QA metric reads what comes out there. A position that may see nothing at all (causal, padding on the
+    Only keys are masked, as in Hugging Face models: a padding position also attends to the real tokens and has hidden
+    states, which the paper's QA metric reads. A position that could see nothing at all (causal, with padding on the
     left) sees itself, so that no NaN arises.
+
+    Args:
+        attention_mask: which tokens are real, (B, L); or, with four dimensions, which keys each query sees, (B, 1, 1 or
+            L, L), bool. None if all tokens are real.
+        is_causal: whether a token sees only those before it, and itself; a mask of four dimensions already says that.
     """
+    # Taken as it is. To look at its values a GPU would have to be waited for.
     if attention_mask is not None and attention_mask.dim() == 4:
         return AttentionLayout(is_causal=False, mask=attention_mask)
     if attention_mask is None or bool(attention_mask.all()):
         return AttentionLayout(is_causal=is_causal)
     length = attention_mask.shape[-1]
+    # Which keys each query of a row sees: (B, 1, queries, keys), with 1 for what is the same for all heads or queries.
     mask = attention_mask.bool()[:, None, None, :]
     if is_causal:
         square = torch.ones(length, length, dtype=torch.bool, device=mask.device)
@@ -161,7 +176,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tenso
         layout: from `packed_layout` or `padded_layout`.
     """
     if layout.backend is None:
-        # torch takes a mask or `is_causal`, not both; a mask already holds the direction.
+        # torch takes a mask or `is_causal`, not both. A layout's mask already contains the direction.
         is_causal = layout.is_causal and layout.mask is None
         return dense_attention(q, k, v, is_causal=is_causal, mask=layout.mask)
     return layout.backend.attend(q, k, v, layout)
@@ -170,7 +185,16 @@ def attention(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tenso
 def dense_attention(
     q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool, mask: Tensor | None = None
 ) -> Tensor:
-    """Return attention over rows of one length: q (B, L, heads, head_dim), k and v with kv_heads."""
+    """Return attention over B rows of one length, in q's shape.
+
+    Args:
+        q: (B, L, heads, head_dim).
+        k: (B, L, kv_heads, head_dim).
+        v: like k.
+        is_causal: whether a token sees only those before it, and itself.
+        mask: which keys each query sees, (B, 1, 1 or L, L), bool; not together with `is_causal`.
+    """
+    # torch wants the heads before the length.
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     k, v = _repeated(k, q.shape[1]), _repeated(v, q.shape[1])
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
@@ -178,25 +202,30 @@ def dense_attention(
 
 
 def _repeated(x: Tensor, heads: int) -> Tensor:
-    """Return keys or values (rows, kv_heads, ...), each head as often as queries have heads for it."""
+    """Return keys or values (rows, kv_heads, ...) with each head repeated, so that there are `heads` heads.
+
+    With fewer heads for keys than for queries, consecutive query heads share a key head (grouped-query attention).
+    """
     groups = heads // x.shape[1]
     if groups == 1:
         return x
-    # Repeating keys and values keeps the fused kernels, which `enable_gqa` gives up on CPU.
+    # torch would do it with `enable_gqa`, but on a CPU then not use its fused kernels.
     return x.repeat_interleave(groups, dim=1)
 
 
 # In a compiled graph the lengths would be constants, and every batch would need a new graph.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
-    """Attend one sequence after the other; those of one length are one call."""
+    """Return packed attention, computed one sequence after the other; the arguments are those of `attention`."""
     lengths, is_causal = layout.lengths, layout.is_causal
+    # Sequences of the same length are the rows of one batch.
     if len(set(lengths)) == 1:
         shape = len(lengths), lengths[0]
         rows = [x.reshape(*shape, *x.shape[1:]) for x in (q, k, v)]
         return dense_attention(*rows, is_causal=is_causal).flatten(0, 1)
     k, v = _repeated(k, q.shape[1]), _repeated(v, q.shape[1])
-    # Repeated and turned once for all sequences: a call for each would cost small models more than attention.
+    # Repeated and transposed to (1, heads, T, head_dim) once for all sequences: for small models, doing so in each
+    # sequence would take longer than attention.
     turned = [x.transpose(0, 1)[None] for x in (q, k, v)]
     by_sequence = [torch.split(x, list(lengths), dim=2) for x in turned]
     parts = []
@@ -209,7 +238,7 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
 
 
 _ASKS_FOR_GROUPS = "enable_gqa" in inspect.signature(varlen_attn).parameters
-"""Not so in torch 2.11, whose kernels take fewer key heads without being asked."""
+"""Whether `varlen_attn` has to be asked for fewer key heads than query heads; in torch 2.11 it takes them unasked."""
 
 
 def varlen(
@@ -229,9 +258,10 @@ def varlen(
         v: like k.
         layout: from `packed_layout`.
         scale: factor of the scores; 1 / sqrt(head_dim) when left out.
-        window: tokens that each sees to its left and right, -1 for all; as the layout says when left out.
+        window: how many tokens to the left and to the right of itself a token sees, -1 for all; when left out, all to
+            the left and, unless the layout is causal, all to the right.
     """
-    # Each twice: for queries and for keys, which are the same sequences.
+    # torch asks for the bounds and the longest length of queries and of keys: here they are the same sequences.
     bounds, longest = (layout.cu_seqlens,) * 2, (layout.max_length,) * 2
     if window is None:
         window = (-1, 0) if layout.is_causal else (-1, -1)
@@ -247,9 +277,9 @@ def varlen(
 
 @functools.cache
 def _import_problem(module: str, package: str) -> str:
-    """Return why a package cannot be imported; empty when it can.
+    """Return why a package's module cannot be imported; empty when it can.
 
-    flash-attn 2 fills the same folder `flash_attn` as 4, so that its being there proves nothing.
+    It is really imported: flash-attn 2 and 4 both have a folder `flash_attn`, so finding that proves nothing.
     """
     try:
         importlib.import_module(module)
@@ -284,7 +314,13 @@ bfloat16."""
 def resolve_backend(
     backend: str, device: torch.device, dtype: torch.dtype, head_dim: int
 ) -> AttentionBackend:
-    """Return the backend to use on `device` with activations of `dtype`, its kernels in place.
+    """Return the backend to use, and make torch use its kernels.
+
+    Args:
+        backend: a name in `BACKENDS`, or `AUTO`, which takes the fastest one that can run.
+        device: where the model is.
+        dtype: type of the activations.
+        head_dim: dimension of an attention head.
 
     Raises:
         UserError: an unknown backend, or one that cannot run there.
@@ -303,13 +339,14 @@ def resolve_backend(
     for chosen in order:
         if not chosen.problem(device, dtype, head_dim):
             _activate(chosen)
+            # A package's kernels are compared with the reference before they are trusted; torch's own are not.
             if not chosen.module or _is_right(chosen, device, dtype, head_dim):
                 return chosen
     return SDPA
 
 
 def _activate(backend: AttentionBackend) -> None:
-    """Make torch's operators run the backend's kernels: a package's, or torch's own again."""
+    """Make torch's operator `varlen_attn` run a backend's kernels: a package's, or torch's own again."""
     wanted = backend.implementation
     # torch 2.11 lacks some of these functions.
     current = getattr(torch_attention, "current_flash_attention_impl", lambda: None)()
@@ -325,9 +362,9 @@ def _activate(backend: AttentionBackend) -> None:
 def _is_right(
     backend: AttentionBackend, device: torch.device, dtype: torch.dtype, head_dim: int
 ) -> bool:
-    """Return whether a package's kernels, in place, give the reference's results and gradients for a few tokens.
+    """Return whether a package's kernels give the reference's results and gradients for a few tokens.
 
-    Their compiler or the driver may fail, and a version may compute other sums.
+    They must be active (`_activate`). Their compiler or the driver may fail, and a version may compute other sums.
     """
     lengths, generator = (1, 30, 300), torch.Generator().manual_seed(0)
     bounds = torch.tensor((0, *lengths), device=device).cumsum(0)
@@ -336,7 +373,7 @@ def _is_right(
     for heads in (4, 2, 2, 4):
         tensor = torch.randn(sum(lengths), heads, head_dim, generator=generator)
         narrow.append(tensor.to(device, dtype))
-    # The reference is in float32, which a package's kernels refuse, so that torch's own kernels compute it.
+    # The reference is computed in float32. A package's kernels refuse that type, so torch's own compute it.
     exact = [x.float() for x in narrow]
 
     def results(
@@ -352,6 +389,7 @@ def _is_right(
             found = results(backend, narrow, is_causal=is_causal)
             expected = results(SDPA, exact, is_causal=is_causal)
             for ours, theirs in zip(found, expected, strict=True):
+                # Of the output and of each gradient: the distance, relative to the reference's norm.
                 off = float((ours - theirs).norm() / theirs.norm())
                 # `not <=` also refuses nan.
                 if not off <= ROUNDING:
@@ -369,7 +407,12 @@ def _is_right(
 
 
 def _results(tensors: list[Tensor], layout: AttentionLayout) -> list[Tensor]:
-    """Return in float32 what comes out of q, k and v, and their gradients for that of the output, the fourth."""
+    """Return attention's output and the gradients of q, k and v, all in float32.
+
+    Args:
+        tensors: q, k, v and the gradient of the output.
+        layout: from `packed_layout`.
+    """
     q, k, v = (x.detach().requires_grad_() for x in tensors[:3])
     with torch.enable_grad():
         out = attention(q, k, v, layout)

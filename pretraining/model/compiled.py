@@ -9,7 +9,7 @@ from torch import nn
 
 
 class CompiledBlocks:
-    """A model that compiles the parts that it names; equal parts share one graph."""
+    """A model that compiles some of its parts, each by itself, so that equal parts share one compiled graph."""
 
     @property
     def compiled_parts(self) -> Iterable[nn.Module]:
@@ -17,16 +17,21 @@ class CompiledBlocks:
         raise NotImplementedError
 
     def compile_blocks(self, **options: Any) -> None:
-        """Compile each part with torch.compile and its options.
+        """Compile each part with torch.compile.
 
-        The number of tokens becomes a variable of the graph with the second batch, and only it: torch's own choice
-        (`dynamic=None`), where `dynamic=True` would leave the model's width open as well, and fail on it.
+        The number of tokens differs between batches. torch's default (`dynamic=None`) finds that at the second batch
+        and makes it, and nothing else, a variable of the graph. With `dynamic=True` the model's width would be a
+        variable as well, on which compiling fails.
+
+        Args:
+            options: arguments of torch.compile.
         """
         for part in self.compiled_parts:
             part.compile(**options)
 
     def uncompile_blocks(self) -> None:
         """Undo `compile_blocks`, as when compiling failed."""
+        # torch has no public way to undo `Module.compile`; a module calls this attribute if it is set.
         for part in self.compiled_parts:
             part._compiled_call_impl = None
 

@@ -42,8 +42,8 @@ _OTHERS = (
 class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is untyped
     """Shape, special tokens and direction of attention of one encoder (the released configs' fields).
 
-    It is that of transformers' native `eurobert` with a direction, so that a folder loads with its classes and with
-    ours, without remote code; `AutoModel` takes its own.
+    It is transformers' own configuration of `eurobert` with one more field, the direction. So a model's folder loads
+    with transformers' classes (which `AutoModel` takes) as well as with ours, without remote code.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         if problem:
             raise UserError(problem)
         fields = {**OUR_CLASS, **fields}
-        # Older versions of transformers wrote rope_theta by itself, newer ones among the rope's parameters.
+        # Older versions of transformers wrote rope_theta as a field of its own, newer ones inside rope_parameters.
         rope = fields.pop("rope_parameters", None)
         fields.pop("rope_scaling", None)
         if isinstance(rope, dict):
@@ -83,6 +83,7 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
                 f"config: is_causal must be true or false, not {is_causal!r}"
             )
         for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
+            # An id may be missing or None.
             if (fields.get(name) or 0) < 0:
                 raise UserError(
                     f"config: {name} must be at least 0, not {fields[name]}"
@@ -106,7 +107,14 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
 def config_of(
     shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool = False
 ) -> EncoderConfig:
-    """Return the configuration of a shape with the special tokens of a shards manifest's `tokenizer`."""
+    """Return the configuration of a shape with special tokens of a tokenizer.
+
+    Args:
+        shape: the model's size.
+        tokenizer: what the manifest of shards says of their tokenizer.
+        is_causal: whether attention looks back only.
+    """
+    # Some tokenizers have no token for the begin of a text: the one for its end stands in. It is the padding as well.
     end, begin = tokenizer["eos_id"], tokenizer["bos_id"]
     return EncoderConfig(
         **shape_fields(shape),
@@ -124,7 +132,7 @@ def shape_fields(shape: Shape) -> dict[str, Any]:
 
 
 def shape_of(config: EncoderConfig) -> Shape:
-    """Return the shape that a configuration describes: what `flops` and the plan count with."""
+    """Return the shape that a configuration describes, from which `pretraining.plan` computes FLOPs and memory."""
     values = {name: getattr(config, field) for field, name in _OF_SHAPE.items()}
     return Shape(**values)
 
@@ -132,7 +140,7 @@ def shape_of(config: EncoderConfig) -> Shape:
 def native_config(
     config: EncoderConfig, *, dtype: str, head: bool = True
 ) -> dict[str, Any]:
-    """Return the fields of `config.json`: what both transformers' native class and ours read.
+    """Return the fields of `config.json`, which both transformers' own class and ours read.
 
     Args:
         config: the model's configuration.

@@ -1,9 +1,11 @@
-"""Cross-entropy of a linear head without its logits: they exist for a few positions at a time, never all.
+"""Cross-entropy of a linear head without all its logits: they exist only for a chunk of positions at a time.
 
-Full logits of the paper's step (12 x 2,048 positions x 128,256 tokens) are 12.6 GB in float32, several times over
-with their gradients. Here each chunk of positions is taken from hidden states to loss *and* gradient at once, so
-that nothing of it is kept for the backward pass, and no product is computed twice. The value and the gradients are
-those of the plain computation up to rounding.
+All logits of one of the paper's micro-batches (12 x 2,048 positions x 128,256 tokens) are 12.6 GB in float32, several
+times over with their gradients. Here the forward pass computes, for each chunk of positions, the loss and at once its
+gradients by hidden states and weights. So no logits are kept for the backward pass, and no product is computed twice.
+The loss and the gradients are those of the plain computation up to rounding.
+
+Shapes: N positions, H hidden, V tokens of the vocabulary.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ CHUNK_BYTES = {"cpu": 64 * 2**20, "cuda": 2**30}
 
 
 def rows_per_chunk(vocab: int, device: torch.device) -> int:
-    """Return how many positions' logits are formed at a time: at least 16, and a multiple of 16."""
+    """Return for how many positions logits are computed at a time: at least 16, and a multiple of 16.
+
+    Args:
+        vocab: size of the vocabulary.
+        device: where they are computed.
+    """
+    # A logit takes 4 bytes.
     rows = CHUNK_BYTES.get(device.type, CHUNK_BYTES["cuda"]) // (4 * vocab)
     return max(16, rows // 16 * 16)
 
@@ -41,20 +49,20 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Return the summed cross-entropy of `hidden @ weight.T` against `labels`, a float32 (or float64) scalar.
 
-    Under autocast the products run in its type and the sums in float32, as a plain head would; the gradient of the
-    weight is accumulated over the chunks in float32 (in the weight's type when that is wider).
+    Under autocast, matrix products are computed in its type and sums in float32, as in a plain head. The gradient of
+    the weight is added up over the chunks in float32 (float64 where all is float64).
 
     Args:
-        hidden: (N, H).
-        weight: (V, H).
+        hidden: hidden states, (N, H).
+        weight: the head's weight, (V, H).
         labels: (N,), int64; `IGNORE` where there is no target.
-        chunk: positions whose logits exist at a time; `rows_per_chunk` when left out.
+        chunk: for how many positions logits are computed at a time; `rows_per_chunk` when left out.
         weights: factor of each position's cross-entropy, (N,); 1 when left out.
         fused: compile what happens between the matrix products, which on a GPU is bound by memory traffic.
     """
-    is_labelled = labels.shape == hidden.shape[:1]
-    is_weighed = weight.shape[1:] == hidden.shape[1:]
-    if hidden.dim() != 2 or not is_labelled or not is_weighed:
+    fits_labels = labels.shape == hidden.shape[:1]
+    fits_weight = weight.shape[1:] == hidden.shape[1:]
+    if hidden.dim() != 2 or not fits_labels or not fits_weight:
         raise ValueError(
             f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(labels.shape)} must be "
             "(N, H), (V, H) and (N,)"
@@ -62,7 +70,8 @@ def linear_cross_entropy(
     compute = activation_dtype(hidden)
     if chunk is None:
         chunk = rows_per_chunk(weight.shape[0], hidden.device)
-    # Asked here: inside the function gradients are off, and inputs seem to need gradients even under no_grad.
+    # Looked up here: inside an autograd function gradients are always off, and its inputs seem to need gradients even
+    # under no_grad.
     wanted = torch.is_grad_enabled()
     between = _compiled() if fused else _loss_and_error
     total: Tensor = _LinearCrossEntropy.apply(
@@ -74,28 +83,37 @@ def linear_cross_entropy(
 def _loss_and_error(
     logits: Tensor, targets: Tensor, weights: Tensor | None, gradient: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return one chunk's summed loss and its gradient by the logits, in their type; the logits are used up.
+    """Return one chunk's summed loss, and its gradient by the logits, (N, V), in their type.
 
-    `weights` are (N, 1), in the type of the sums.
+    Args:
+        logits: (N, V), with the N positions of the chunk; they may be overwritten.
+        targets: labels, (N,).
+        weights: factor of each position's cross-entropy, (N, 1), in the type of the sums; 1 when None.
+        gradient: whether the gradient is wanted; without, the second value has no meaning.
     """
     compute = logits.dtype
     wide = logits.to(torch.float64 if compute == torch.float64 else torch.float32)
+    # All (N, 1). A position without a target takes token 0, and its loss is replaced by 0 below.
     has_target = (targets != IGNORE).unsqueeze(1)
     index = targets.unsqueeze(1).where(has_target, 0)
-    picked = wide.gather(1, index)
+    target_logits = wide.gather(1, index)
     top = wide.amax(dim=1, keepdim=True)
-    # exp(logits - max) gives both the softmax and the log of its sum; in place, unless the compiler manages memory.
+    # The greatest logit is subtracted so that exp does not overflow. In place, to save memory; a compiler does that
+    # itself.
     compiling = torch.compiler.is_compiling()
     exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
     norm = exponentials.sum(dim=1, keepdim=True)
-    losses = (norm.log() + top - picked).where(has_target, 0)
+    # Cross-entropy: the log of the sum of all exp(logit), minus the target's logit.
+    losses = (norm.log() + top - target_logits).where(has_target, 0)
     factor = has_target.to(wide.dtype)
     if weights is not None:
         losses, factor = losses * weights, factor * weights
     total = losses.sum()
     if not gradient:
         return total, norm  # any tensor: nobody reads it
-    if compiling:  # the target's 1 is subtracted in the same pass, where a scatter would be another
+    # The gradient by a logit is its softmax (exponentials / norm), minus 1 at the target, times the position's factor.
+    if compiling:
+        # A comparison, which the compiler fuses with the rest; a scatter would go over the memory once more.
         columns = torch.arange(wide.shape[1], device=wide.device)
         error = exponentials * (factor / norm) - factor * (columns == index)
     else:
@@ -111,7 +129,7 @@ def _compiled() -> Callable[
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add left @ right to a total of their own type or a wider one."""
+    """Add left @ right to `total` in place; its type is that of left and right, or a wider one."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)
     elif left.is_cuda and torch.version.hip is None:
@@ -122,7 +140,10 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Gradients are computed along with the value, since the incoming one is a scalar that only scales them."""
+    """The summed loss, whose gradients are computed along with it in the forward pass.
+
+    That is possible because the loss is a scalar: the gradient that arrives in the backward pass only scales them.
+    """
 
     @staticmethod
     def forward(
@@ -136,6 +157,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
         wanted: bool,
         between: Callable[[Tensor, Tensor, Tensor | None, bool], tuple[Tensor, Tensor]],
     ) -> Tensor:
+        """Return the summed loss, and keep the gradients by `hidden` and `weight` for `backward`.
+
+        Args:
+            ctx: torch's object for what the backward pass needs.
+            hidden: as in `linear_cross_entropy`, with the next three.
+            weight: the head's weight.
+            labels: the targets.
+            weights: factor of each position.
+            rows: positions of a chunk.
+            compute: type of the matrix products.
+            wanted: whether gradients are on.
+            between: `_loss_and_error`, perhaps compiled: from a chunk's logits to its loss and their gradient.
+        """
         wide = torch.float64 if compute == torch.float64 else torch.float32
         needs_hidden = wanted and ctx.needs_input_grad[0]
         needs_weight = wanted and ctx.needs_input_grad[1]
@@ -171,5 +205,5 @@ class _LinearCrossEntropy(torch.autograd.Function):
             grad_hidden = (grad_hidden * scale).to(grad_hidden.dtype)
         if grad_weight is not None:
             grad_weight = (grad_weight * scale).to(ctx.weight_dtype)
-        # torch wants a gradient for each argument of `forward`: the other six have none.
+        # torch wants a gradient for each argument of `forward` but ctx: the other six have none.
         return grad_hidden, grad_weight, *(None,) * 6

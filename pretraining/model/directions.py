@@ -1,7 +1,11 @@
-"""Directions, by trying: whether a model looks both ways, in all of its parts, and whether padding changes anything.
+"""Directions of attention, set and tried: whether a model looks both ways, and whether padding changes its outputs.
 
-transformers >= 5.2 makes most decoders bidirectional by a field of their configuration (`turn`). Whether that worked is
-never taken from the field: `sides` changes tokens and padding and looks at outputs, `try_out` also at every part.
+A causal model's token sees only the tokens before it, as in decoders; a bidirectional one's also sees those after it.
+transformers >= 5.2 makes most decoders bidirectional by a field of their configuration, which `turn` sets. Whether that
+worked is never taken from the field. `sides` tries it: it changes single tokens, or the padding, and compares outputs.
+`try_out` does the same for a whole encoder and for each of its parts (modules), since one part may still be causal.
+
+A trial has eleven tokens (`_LENGTH`), and padding of three after them where it has any.
 """
 
 from __future__ import annotations
@@ -19,20 +23,21 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 FLAG = "use_bidirectional_attention"
 """Gemma 3's own field; `is_causal` as well would give it a third window."""
 SERVERS_READ_FLAG = ("llama", "mistral", "qwen2", "qwen3")
-"""Types whose servers read `FLAG` in place of `is_causal`; transformers ignores it there."""
+"""Model types for which other programs that serve models read `FLAG` in place of `is_causal`; transformers ignores it
+there."""
 
 _LENGTH = 11
-"""Tokens of a trial."""
+"""Number of tokens in a trial."""
 _COLUMNS, _CANDIDATES = 64, 4096
-"""Of an embedding: what two rows are compared by, and how many are compared at a time."""
+"""Rows of an embedding are compared by so many of their columns, and so many rows are compared at a time."""
 _NEAR = 1e-3
-"""Relative difference that rounding may make where padding changes nothing."""
+"""Relative difference of outputs below which padding counts as changing nothing: rounding may make it."""
 _SEEN = 1e-6
-"""Relative difference that only another input makes."""
+"""Relative difference of outputs above which a changed token counts as seen."""
 
 
 def has_own_flag(config: Any) -> bool:
-    """Return whether a class is turned by `FLAG` and not by `is_causal`."""
+    """Return whether a class's direction is set by `FLAG` and not by `is_causal`."""
     return str(config.model_type).startswith("gemma3") and hasattr(config, FLAG)
 
 
@@ -53,15 +58,16 @@ def is_turned_decoder(config: Any) -> bool:
 
 
 def turn(config: Any, *, is_causal: bool) -> None:
-    """Make a configuration's direction causal or bidirectional, as transformers >= 5.2 reads it.
+    """Make a configuration causal or bidirectional, as transformers >= 5.2 reads it.
 
-    Gemma 3 halves its window to look both ways only when a configuration is made, so the window is changed here.
+    A bidirectional Gemma 3 has half its sliding window on each side. Its class halves the window only when a
+    configuration is made, so that is done here.
     """
     if not has_own_flag(config):
         config.is_causal = is_causal
         return
     is_bidirectional = bool(getattr(config, FLAG))
-    if is_bidirectional == is_causal:
+    if is_bidirectional == is_causal:  # the direction changes
         setattr(config, FLAG, not is_causal)
         window = config.sliding_window
         config.sliding_window = 2 * (window - 1) if is_causal else window // 2 + 1
@@ -69,16 +75,19 @@ def turn(config: Any, *, is_causal: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """How much outputs of eleven tokens change, relative to the largest: the smaller of with and without padding."""
+    """How much a change of input changes the outputs of eleven tokens, relative to the largest output.
+
+    `first` and `earlier` are measured with and without padding after the tokens, and are the smaller of the two.
+    """
 
     first: float
-    """The first token's, with the last token."""
+    """How much the first token's output changes when the last token changes: 0 if it does not see the last token."""
     earlier: float
-    """Those of any token before the last, with it."""
+    """The largest change of an output of any token before the last, when the last token changes."""
     padding: float
-    """All, with padding and with what it holds; the larger of both."""
+    """The largest change of any token's output when padding is added, or when that padding has other tokens."""
     outputs: Tensor
-    """The outputs (1, 11, width)."""
+    """The outputs (1, 11, width), without any change."""
 
     @property
     def both_ways(self) -> bool:
@@ -88,24 +97,26 @@ class Sides:
 
 @torch.no_grad()
 def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
-    """Return ids (count,) whose rows differ, so that outputs tell them apart; always the same ones.
+    """Return ids of tokens to try a model with, (count,), always the same ones.
 
-    New rows of a grown vocabulary are equal, and two of their ids would prove nothing. Ids of the upper half come
-    first, where no special ones are. They come again only where too few rows differ.
+    Their rows of the embedding differ, so that outputs tell the tokens apart. (When a vocabulary grows, its new rows
+    are equal: to replace one of those tokens by another would change nothing.) Ids repeat only if too few rows differ.
     """
     rows = embedding.weight[:, :_COLUMNS]
     half = len(rows) // 2
     generator = torch.Generator().manual_seed(0)
+    # Candidates in random order. Those of the upper half come first: special tokens are in the lower one.
     upper = half + torch.randperm(len(rows) - half, generator=generator)
     order = torch.cat([upper, torch.randperm(half, generator=generator)])
     if embedding.padding_idx is not None:
         order = order[order != embedding.padding_idx]
-    ids = order[:0]
+    ids = order[:0]  # none yet
     for part in torch.split(order, _CANDIDATES):
         ids = torch.cat([ids, part])
         values = rows[ids.to(rows.device)].float().cpu()
+        # For each id, the number of the group of equal rows that its row is in.
         _, group = torch.unique(values, dim=0, return_inverse=True)
-        # For each group of equal rows the place of its first row, in the order of the candidates.
+        # Of each group keep only its first id: the smallest index in `ids`.
         groups = int(group.max()) + 1
         firsts = torch.full((groups,), len(ids))
         firsts.scatter_reduce_(0, group, torch.arange(len(ids)), "amin")
@@ -113,17 +124,20 @@ def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
         ids = ids[firsts][:count]
         if len(ids) == count:
             break
+    # If there are fewer than `count`, they come again.
     return ids.repeat(count)[:count].to(rows.device)
 
 
 @torch.no_grad()
 def sides(outputs: Callable[[Tensor, int], Tensor], probes: Tensor) -> Sides:
-    """Return what changes the outputs of a few tokens, with and without padding.
+    """Return how much the outputs of a few tokens change with the last token, and with padding after them.
 
     Args:
-        outputs: gives (1, L, width) for ids (1, L) of which so many are real and the rest padding.
+        outputs: a function of ids (1, L) and of how many of them are real (the rest is padding), which returns the
+            model's outputs (1, L, width).
         probes: 18 ids, as `probe_ids` returns them.
     """
+    # Of the 18 ids, 11 are the tokens, 3 the padding, 1 replaces the last token, and 3 replace the padding.
     padded = probes[None, : _LENGTH + 3]
     last_changed = padded.clone()
     last_changed[0, _LENGTH - 1] = probes[_LENGTH + 3]
@@ -142,11 +156,12 @@ def sides(outputs: Callable[[Tensor, int], Tensor], probes: Tensor) -> Sides:
     scale = plain.abs().max().item() + 1e-6
 
     def gap(one: Tensor, other: Tensor, end: int = _LENGTH) -> float:
+        """Return the largest relative difference of two outputs at the tokens before `end`."""
         differences = (one - other)[:, :end].abs()
         return differences.max().item() / scale
 
     def gap_of_last(end: int) -> float:
-        """Return how much the last token changes the outputs before `end`, padded or not."""
+        """Return how much the last token changes the outputs before `end`: the smaller of with and without padding."""
         without_padding = gap(plain, plain_changed, end)
         beside_padding = gap(with_padding, with_padding_changed, end)
         return min(without_padding, beside_padding)
@@ -160,7 +175,7 @@ def sides(outputs: Callable[[Tensor, int], Tensor], probes: Tensor) -> Sides:
 
 
 def padding_mask(ids: Tensor, length: int) -> Tensor | None:
-    """Return the mask (1, L) of a row of which so many tokens are real; None where all are."""
+    """Return the attention mask (1, L) of a row of ids (1, L) whose first `length` are real; None if all are."""
     if length == ids.shape[1]:
         return None
     return (torch.arange(ids.shape[1], device=ids.device) < length).long()[None]
@@ -168,18 +183,19 @@ def padding_mask(ids: Tensor, length: int) -> Tensor | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Findings of a pass of a few tokens through a model."""
+    """What passes of a few tokens through an encoder have shown."""
 
     width: int = 0
     """Width of its hidden states."""
     sees_later: bool = False
     """Whether a token's output depends on later tokens."""
     one_sided: tuple[str, ...] = ()
-    """Classes of the innermost parts whose outputs depend only on earlier positions, or only on later ones."""
+    """Names of the classes of parts whose outputs depend only on earlier positions, or only on later ones. Of a part
+    inside another such part, only the inner one is named."""
     padding: bool = False
-    """Whether the outputs of a row are those that it has alone, whatever comes after its end."""
+    """Whether padding changes nothing: the outputs of a row are the same with and without it, whatever its tokens."""
     fault: str = ""
-    """Why there is no output of the right shape."""
+    """Why the encoder has no output of the right shape; empty if it has."""
 
     @property
     def both_ways(self) -> bool:
@@ -189,14 +205,20 @@ class Trial:
 
 @torch.no_grad()
 def try_out(encoder: Any) -> Trial:
-    """Return what `encoder`, a `benchmarks.finetuning.encoders.Encoder`, does with eleven tokens and padding."""
+    """Return in which directions an encoder looks, in all of its parts, and whether padding changes its outputs.
+
+    Args:
+        encoder: a `benchmarks.finetuning.encoders.Encoder`.
+    """
     base: nn.Module = encoder.base
     was_training = encoder.training
     encoder.eval()
+    # Hooks note the arguments with which each part is called first, so that it can be tried by itself.
     inputs: dict[nn.Module, tuple[Any, Any]] = {}
     keep_first = _keep_first(inputs)
     hooks = []
     for part in base.modules():
+        # Single layers, such as linear ones, are left out; attention consists of several.
         has_parts = any(True for _ in part.children())
         if has_parts and part is not base:
             hook = part.register_forward_pre_hook(keep_first, with_kwargs=True)
@@ -216,7 +238,7 @@ class _CallError(Exception):
 
 
 def _call(part: nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """Return what a part gives for these arguments; whatever it raises becomes a `_CallError`."""
+    """Call a part of a model and return its output; whatever it raises becomes a `_CallError`."""
     try:
         return part(*args, **kwargs)
     except Exception as error:  # whatever the code of a model of any class may raise
@@ -225,7 +247,7 @@ def _call(part: nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 
 def _keep_first(inputs: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]:
-    """Return a hook that puts the arguments of a part's first call into `inputs`."""
+    """Return a hook that puts the positional and the named arguments of each part's first call into `inputs`."""
 
     def hook(part: nn.Module, args: Any, kwargs: Any) -> None:
         if part not in inputs:
@@ -235,22 +257,32 @@ def _keep_first(inputs: dict[nn.Module, tuple[Any, Any]]) -> Callable[..., None]
 
 
 def _fresh(arguments: Any) -> Any:
-    """Return arguments with a copy of those that are caches, which a call fills."""
+    """Return arguments (a tuple, or a dict by name) in which caches are copies, since a call adds to a cache."""
     if isinstance(arguments, dict):
         return {name: _fresh_item(item) for name, item in arguments.items()}
     return tuple(_fresh_item(item) for item in arguments)
 
 
 def _fresh_item(item: Any) -> Any:
+    # The method that all of transformers' caches of keys and values have.
     is_cache = hasattr(item, "get_seq_length")
     return copy.deepcopy(item) if is_cache else item
 
 
 def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
-    """Try the whole encoder, whose hooks record each part's inputs in `inputs`, then each part with these inputs."""
+    """Return what trials of the whole encoder, and then of each part by itself, have shown.
+
+    Args:
+        encoder: the encoder, in evaluation mode, with hooks that fill `inputs`.
+        inputs: by part, the arguments of its first call; filled when the encoder is tried, and then read.
+
+    Raises:
+        _CallError: the encoder or a part raised an error, or the output has the wrong shape.
+    """
     device = next(encoder.parameters()).device
 
     def states(ids: Tensor, length: int) -> Tensor:
+        """Return the encoder's hidden states (1, L, width) of ids (1, L) whose first `length` are real."""
         lengths = torch.tensor([length], device=device)
         hidden: Tensor = _call(encoder, ids, lengths)
         if hidden.shape[:2] != ids.shape:
@@ -267,6 +299,7 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
             one_sided.append(part)
     innermost = []
     for part in one_sided:
+        # `modules` begins with the part itself.
         parts_inside = list(part.modules())[1:]
         if not any(other in one_sided for other in parts_inside):
             innermost.append(type(part).__name__)
@@ -281,10 +314,20 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
 def _sees_sides(
     part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[bool, bool] | None:
-    """Return whether outputs of a part depend on earlier positions of its input, and whether on later ones.
+    """Return whether a part's outputs depend on earlier positions of its input, and whether on later ones.
 
-    None where it reads or gives no sequence of hidden states. An early and a late position of the input are changed.
+    An early position of its hidden states is replaced by noise, then a late one, and outputs are compared.
+
+    Args:
+        part: the part.
+        args: positional arguments to call it with.
+        kwargs: named arguments to call it with.
+
+    Returns:
+        Both answers, first for earlier positions; None if the part does not read hidden states of a sequence and return
+        such.
     """
+    # All arguments, by position or by name. The first that may be hidden states is taken for them.
     pairs: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
     arguments = dict(pairs)
     sequences = [key for key, value in arguments.items() if _is_sequence(value)]
@@ -294,6 +337,7 @@ def _sees_sides(
     hidden = arguments[read_key]
     axis = 1 if hidden.shape[0] == 1 else 0  # the positions' axis
     end = min(_LENGTH, hidden.shape[axis])  # a class may pad its input itself
+    # The second position and the last but one, so that there are positions before and after each.
     early, late = 1, end - 2
 
     def output(changed: int | None) -> Tensor | None:
@@ -302,6 +346,7 @@ def _sees_sides(
         if changed is not None:
             generator = np.random.default_rng(changed)
             noise = torch.from_numpy(generator.normal(size=hidden.shape[-1]))
+            # A view into `states`; the noise has the size of the largest hidden state.
             spot = states[:, changed] if axis else states[changed]
             spot.copy_(noise.to(spot) * (1 + hidden.abs().max()))
         own_args = list(_fresh(args))
@@ -311,6 +356,7 @@ def _sees_sides(
         else:
             own_kwargs[read_key] = states
         out = _call(part, *own_args, **own_kwargs)
+        # Some parts return a tuple with the hidden states first.
         while isinstance(out, tuple | list) and out:
             out = out[0]
         if not isinstance(out, Tensor) or out.shape[:2] != hidden.shape[:2]:
@@ -325,10 +371,12 @@ def _sees_sides(
     limit = 1e-6 * (unchanged.abs().max().item() + 1e-6)
 
     def differs(other: Tensor, first: int, stop: int) -> bool:
+        """Return whether an output differs from the unchanged one at positions [first, stop)."""
         gap = (unchanged - other).abs()
         positions = gap[:, first:stop] if axis else gap[first:stop]
         return bool(positions.max().item() > limit)
 
+    # Outputs after the early position see an earlier one; outputs before the late position see a later one.
     sees_earlier = differs(early_changed, early + 1, end)
     sees_later = differs(late_changed, 0, late)
     return sees_earlier, sees_later
@@ -341,4 +389,5 @@ def _is_sequence(value: Any) -> bool:
     if not value.is_floating_point():
         return False
     rows_and_positions = value.shape[:2]
+    # One axis is the single row, the other has the positions.
     return 1 in rows_and_positions and max(rows_and_positions) >= 4

@@ -1,6 +1,8 @@
-"""A model's folder: written whole or not at all, with what encoders need besides weights, and checked again.
+"""A model's folder: written whole or not at all, with what encoders need besides weights, and checked when it is read.
 
-Encoders have the files of sentence-transformers (`common.embedding`) and a self-test.
+An encoder's folder also has the files of sentence-transformers, which say how its hidden states become a text's vector
+(`common.embedding`), and a self-test: a text with the vector that it had when the model was written. `manifest.json`
+holds the hashes of the model's files and is sealed, that is, it holds its own hash (`common.manifest`).
 """
 
 from __future__ import annotations
@@ -41,9 +43,10 @@ from pretraining.models import PREDICTION_SHIFT
 PACKAGES = ("torch", "mosaicml", "mosaicml-streaming", "transformers")
 """Packages whose versions a model's provenance names."""
 SELF_TEST = "self_test.json"
-"""A text and its vector."""
+"""File with a text and the vector that the model gives it."""
 EMBEDDING = "embedding"
-"""Field of a manifest: pooling and prompts of the start; without it the mean, and none."""
+"""Field of a manifest: pooling and prompts of the model that training started from. Without it, pooling is the mean,
+and there are no prompts."""
 _READ = (
     "config.json",
     "generation_config.json",
@@ -51,9 +54,10 @@ _READ = (
     "tokenizer_config.json",
     "special_tokens_map.json",
 )
-"""Files that transformers reads besides weights, not all of them strictly."""
+"""Files that transformers reads besides weights. It overlooks faults in some, so they are read here first."""
 _TEXT = "An encoder reads this sentence from both ends."
 _CLOSE = 1e-3
+"""Largest difference of the self-test's vector from the stored one, relative to the largest number in that."""
 
 
 @contextlib.contextmanager
@@ -84,14 +88,15 @@ def write_config(folder: Path, fields: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
-    """What a model's folder holds that only its class can write."""
+    """The part of writing a model's folder that depends on the model's class."""
 
     save: Callable[[Path], None]
     """Writes configuration, weights and tokenizer into a folder."""
     card: Callable[[Mapping[str, Any]], str]
-    """Gives the model card of the manifest's content."""
+    """Returns the text of the model card, from the manifest's content."""
     width: int | None
-    """Width of an encoder's hidden states, which is then tried in plain transformers; None for a causal model."""
+    """Width of an encoder's hidden states. None for a causal model, which gets no files of sentence-transformers and no
+    self-test."""
 
 
 def write_folder(
@@ -106,24 +111,25 @@ def write_folder(
 
     Args:
         out: folder to make.
-        files: the model's own.
+        files: writes the files of the model's class.
         about: what the model was made from, as JSON, for the manifest and the card: no times, machines or paths, so
             that the same model has the same manifest.
-        texts: further files by name; the manifest has their hashes under `records`.
-        origin: written to `provenance.json`; command, code and versions when left out.
+        texts: further text files by name; the manifest has their hashes under `records`.
+        origin: content of `provenance.json`; command, code and versions when left out.
 
     Raises:
         UserError: `out` holds other things, the disk is full, or an encoder does not see both sides.
     """
     texts = texts or {}
     records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+    # As it will be read back from the file: tuples become lists, and keys text.
     content: dict[str, Any] = json.loads(json.dumps({**about, "records": records}))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         existing = None
         if out.is_dir():
             existing = check_model(out, "remove the folder or choose another")
         if existing is not None:
-            # Without the files' hashes: the rest of the manifest says what the model was made from.
+            # All but the files' hashes says what the model was made from.
             made_from = {key: existing[key] for key in existing if key != FILES}
             if made_from == content:
                 return out
@@ -137,18 +143,19 @@ def write_folder(
                 fields = json.loads((making / "config.json").read_text("utf-8"))
                 write_config(making, fields | {PREDICTION_SHIFT: shift})
             if files.width is not None:
-                kept = Embedding(**content.get(EMBEDDING, {}))
+                embedding = Embedding(**content.get(EMBEDDING, {}))
                 longest = content.get("science", {}).get("max_length")
-                mode = MODES[kept.pooling]
+                mode = MODES[embedding.pooling]
                 write_pooling(making, files.width, mode, longest=longest)
-                if kept.query or kept.document:
-                    write_prompts(making, kept)
+                if embedding.query or embedding.document:
+                    write_prompts(making, embedding)
                 vector = self_test_vector(making, str(out))
-                # Five digits: the manifest has the file's hash, and the number of threads may change the seventh.
+                # Five digits: the number of threads may change the seventh, and with it the file's hash.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]
                 test = {"text": _TEXT, "pooling": "mean", "vector": numbers}
                 write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
-            # In this order: the manifest has the hashes of files that are loaded, provenance the hashes of all files.
+            # The order matters. The manifest gets the hashes of the files so far, from which the model is loaded; the
+            # provenance, which comes last, those of all files.
             write_manifest(making / MANIFEST, content, _hashes(making))
             write_text(making / "README.md", files.card(content))
             for name, text in texts.items():
@@ -165,11 +172,12 @@ def write_folder(
 
 
 def refuse_other_folder(out: Path) -> None:
-    """Refuse to make a model's folder where something else than a model of this package is, before it is trained.
+    """Refuse, before a model is trained, a folder for it that holds anything else than a model of this package.
 
     Raises:
         UserError: the sentence names what is there.
     """
+    # A folder with a manifest is checked by `check_model`.
     if (out / MANIFEST).is_file():
         return
     remedy = "and the model goes there; move them elsewhere or choose another --out"
@@ -179,13 +187,16 @@ def refuse_other_folder(out: Path) -> None:
 def check_model(
     folder: Path, remedy: str = "fetch or export the model again"
 ) -> dict[str, Any] | None:
-    """Compare the files of a model folder with its manifest, where that is one of this package.
+    """Compare a model folder's files with the hashes in its manifest, if this package wrote one.
 
-    Each file is hashed once in this process as long as it does not change. Folders that others made have no such
-    manifest.
+    A file that does not change is hashed only once in a process.
+
+    Args:
+        folder: the model's folder.
+        remedy: what the user can do about a damaged file, for the message.
 
     Returns:
-        The manifest; None where there is none of ours.
+        The manifest's content; None if the folder has no manifest of this package.
 
     Raises:
         UserError: the manifest is damaged or lists no files, or a file is missing or damaged.
@@ -213,23 +224,24 @@ def self_test_vector(
     *,
     state: Mapping[str, Tensor] | None = None,
 ) -> Tensor:
-    """Return the mean hidden state of the self-test's text, of a folder's model as plain transformers loads it.
+    """Return the mean hidden state of the self-test's text, (width,), computed by transformers without this package.
 
     Args:
-        folder: the model's.
-        name: what it is called in messages.
-        remedy: for a model that does not see both sides.
-        state: the model's weights, where the folder has none.
+        folder: the model's folder.
+        name: what the model is called in messages.
+        remedy: what the user can do about a model that does not see both sides, for the message.
+        state: the model's weights, if the folder does not hold them.
 
     Raises:
-        UserError: it cannot be loaded, or does not see both sides, which the remedy is for.
+        UserError: the model cannot be loaded, or an output does not depend on tokens on both of its sides.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         with quiet():
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             kind: Any = AutoModel
-            if state is not None:  # which `AutoModel` does not take
+            # `AutoModel` does not take weights from memory, but the class that it would choose does.
+            if state is not None:
                 kind = AutoModel._model_mapping[type(config)]
             model = kind.from_pretrained(
                 folder if state is None else None,
@@ -248,13 +260,14 @@ def self_test_vector(
             f"{name} cannot be loaded with transformers: {cause}; is it a whole model?"
         ) from None
 
-    # Outputs that are not finite would look as if the first token did not see the last.
+    # Otherwise the message below would come, and mislead: NaN does not count as a change of an output.
     if not hidden.isfinite().all():
         raise UserError(
             f"{name} has outputs that are no numbers; fetch or train the model again"
         )
 
     def outputs(ids: Tensor, length: int) -> Tensor:
+        """Return the hidden states of ids (1, L) whose first `length` are real."""
         states: Tensor = model(
             input_ids=ids, attention_mask=padding_mask(ids, length)
         ).last_hidden_state
@@ -269,11 +282,14 @@ def self_test_vector(
 
 
 def checked_files(folder: Path, manifest: Mapping[str, Any], remedy: str) -> list[str]:
-    """Return what holds of the files of an exported model, a sentence each, once `check_model` compared the weights.
+    """Check an exported model's files that `check_model` does not, and return the findings, a sentence each.
+
+    `check_model` has compared the files that are listed in the manifest. Left are those under `records`, such as the
+    log, and the list of all files in the provenance.
 
     Args:
-        folder: the model's.
-        manifest: the folder's manifest.
+        folder: the model's folder.
+        manifest: what `check_model` returned for it.
         remedy: what the user can do about a damaged file, for the message.
 
     Raises:
@@ -286,7 +302,8 @@ def checked_files(folder: Path, manifest: Mapping[str, Any], remedy: str) -> lis
         files = read_manifest(path, remedy).get(FILES, {})
     except FileNotFoundError:
         raise UserError(f"{path} is missing; {remedy}") from None
-    # A user may change the card, and add or remove other files: such changes are named, not refused.
+    # A user may change the card, and add or remove other files. Such changes are named, not refused. `strangers`
+    # returns the files that are not as listed; "" means that the provenance itself may have any content.
     lost = [name for name in files if not (folder / name).exists()]
     if others := strangers(folder, {**files, path.name: ""}):
         sentences.append(f"changed or added since: {first_of(others)}")
@@ -298,19 +315,20 @@ def checked_files(folder: Path, manifest: Mapping[str, Any], remedy: str) -> lis
 def checked_encoder(
     folder: Path, remedy: str = "export or fetch the model again"
 ) -> list[str]:
-    """Return what holds of an encoder's folder, a sentence each: hashes, direction, self-test.
+    """Check an encoder's folder and return the findings, a sentence each: hashes, direction of attention, self-test.
 
     Args:
-        folder: a folder of this package, or any other that transformers loads.
+        folder: a folder that this package wrote, or any other that transformers loads.
         remedy: what the user can do about a damaged file, for the message.
 
     Raises:
-        UserError: what does not hold.
+        UserError: a check failed.
     """
-    held = []
+    findings = []
     manifest = check_model(folder, remedy)
     if manifest is not None:
-        held += checked_files(folder, manifest, remedy)
+        findings += checked_files(folder, manifest, remedy)
+    # Both calls are for their errors only: they refuse damaged JSON and damaged safetensors.
     for name in _READ:
         if (folder / name).is_file():
             read_object(folder / name)
@@ -318,17 +336,27 @@ def checked_encoder(
     vector = self_test_vector(
         folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder"
     )
-    held.append(
+    # `self_test_vector` has tried that.
+    findings.append(
         "the first token sees the last, padded or not, and padding changes nothing"
     )
     if (folder / SELF_TEST).is_file():
         stored = read_json(folder / SELF_TEST, "export the model again")
-        held.append(_compare_self_test(stored, vector, str(folder)))
-    return held
+        findings.append(_compare_self_test(stored, vector, str(folder)))
+    return findings
 
 
 def _compare_self_test(stored: Any, vector: Tensor, name: str) -> str:
-    """Return a sentence that a vector equals the one in a self-test's file; refuse another vector, or another text."""
+    """Compare a vector with the one in a self-test's file, and return the finding as a sentence.
+
+    Args:
+        stored: content of the file, in which anything may be wrong.
+        vector: what the model gives the self-test's text now.
+        name: what the model is called in messages.
+
+    Raises:
+        UserError: the file has another text or no such vector, or the vectors differ.
+    """
     fields = stored if isinstance(stored, dict) else {}
     numbers = fields.get("vector")
     if not isinstance(numbers, list):
@@ -341,6 +369,7 @@ def _compare_self_test(stored: Any, vector: Tensor, name: str) -> str:
         )
     wanted = torch.tensor(numbers)
     gap = float((wanted - vector).abs().max() / wanted.abs().max())
+    # `not <` also refuses NaN.
     if not gap < _CLOSE:
         raise UserError(
             f"{name}: the text of {SELF_TEST} has another vector than the stored one (by {gap:.1g} of the largest); "

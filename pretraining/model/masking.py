@@ -1,9 +1,10 @@
 """Masks for MLM, from a counter-based generator: a sample's mask depends only on (seed, sample id, epoch).
 
-Whatever the batch, the rank, the worker, the order or the number of resumptions, the same sample in the same epoch
-gets the same mask. The paper masks from a global generator that is never seeded, so that its own masks cannot be
-reproduced; their distribution is the same: each token that is not special is masked independently, and always by
-the mask token (never 80/10/10).
+A sample is a sequence of tokens; its id is a number that it has in the data. Whatever the batch, the rank, the worker,
+the order or the number of resumptions, the same sample in the same epoch gets the same mask. The paper masks from a
+global generator that is never seeded, so that its own masks cannot be reproduced. Their distribution is the same: each
+token that is not special is masked independently of the others, and always replaced by the mask token (BERT replaced
+80 % of masked tokens by it, 10 % by a random token, and left 10 % as they were).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from pretraining.model.packed_batch import PackedBatch
 from pretraining.paper_settings import SPECIAL_TOKENS
 
 MLM_STREAM = 0
-"""Stream of training masks: a generator's key is (seed, stream), so that no two purposes share numbers."""
+"""Number for masks of training. A generator's key is (seed, stream), so that no two purposes share random numbers."""
 VALIDATION_STREAM = 1
-"""Stream of validation masks, which a sample keeps in every epoch."""
+"""Number for masks of validation, which are the same in every epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,15 @@ class MaskRule:
         stream: int = MLM_STREAM,
         others: Iterable[int] = (),
     ) -> MaskRule:
-        """Return the rule with the special tokens of a model's configuration, and others that are never masked."""
+        """Return a rule for which the special tokens of a model's configuration are never masked.
+
+        Args:
+            config: the model's configuration.
+            ratio: probability that another token is masked, in (0, 1).
+            seed: seed of the masks.
+            stream: `MLM_STREAM` or `VALIDATION_STREAM`.
+            others: ids of further tokens that are never masked.
+        """
         ends = config.bos_token_id, config.eos_token_id, config.pad_token_id
         special = set(others)
         for token in (*ends, config.mask_token_id):
@@ -75,9 +84,15 @@ def sample_mask(
 ) -> npt.NDArray[np.bool_]:
     """Return which tokens of one sequence are masked, shape (L,).
 
-    Token i is masked when the i-th uniform number of the Philox generator with key (seed, stream) and counter
-    (0, 0, sample id, epoch) is below the ratio. Two ratios therefore give nested masks: what 20 % masks, 40 %
-    masks as well.
+    Philox is a generator whose numbers are a function of a key and a counter. Token i is masked when the i-th uniform
+    number after the counter (0, 0, sample id, epoch), with the key (seed, stream), is below the ratio. Two ratios
+    therefore give nested masks: a token that is masked at 20 % is masked at 40 % as well.
+
+    Args:
+        tokens: ids of the sequence's L tokens.
+        rule: how to mask.
+        sample_id: number of the sequence in the data.
+        epoch: number of the pass over the data.
     """
     # The same tokens are masked in every validation, so that losses of different steps can be compared.
     epoch = 0 if rule.stream == VALIDATION_STREAM else epoch
@@ -90,8 +105,9 @@ def sample_mask(
 
 
 def batch_mask(batch: PackedBatch, rule: MaskRule) -> npt.NDArray[np.bool_]:
-    """Return which of a packed batch's tokens are masked, shape (T,); the batch must be on the CPU."""
+    """Return which of a packed batch's T tokens are masked, shape (T,); the batch must be on the CPU."""
     tokens = batch.tokens.numpy()
+    # The first token of each sequence and the one after its last.
     bounds = pairwise(batch.cu_seqlens.tolist())
     masks = []
     for (first, end), sample_id in zip(bounds, batch.sample_ids.tolist(), strict=True):

@@ -2,7 +2,7 @@
 
 The folder is a `eurobert` model that transformers >= 5.3 loads natively: `config.json`, `model.safetensors`, the
 tokenizer's files, `manifest.json` and a model card. No code travels with it, and nothing is ever run from a folder. It
-appears whole or not at all, and has the same bytes wherever and whenever it is made; `provenance.json` alone says where
+appears whole or not at all, and has the same bytes wherever and whenever it is made; only `provenance.json` says where
 and when that was.
 
 Weights are a state dict with the names of `EuroBertForMaskedLM`: `model.layers.0.self_attn.q_proj.weight`, ...,
@@ -51,12 +51,12 @@ AnyEncoder = TypeVar("AnyEncoder", bound=EuroBertPreTrainedModel)
 def eurobert_files(
     state: Mapping[str, Tensor], config: EncoderConfig, tokenizer_dir: Path | None
 ) -> ModelFiles:
-    """Return the files of a `eurobert` for `write_folder`.
+    """Return what `write_folder` needs to write a `eurobert` model.
 
     Args:
-        state: tensors named as in `EuroBertForMaskedLM`; the head may be absent.
-        config: the model's configuration; `is_causal` says how it was trained last.
-        tokenizer_dir: folder with `tokenizer.json` (and its companions), copied; None for none.
+        state: the weights, named as in `EuroBertForMaskedLM`; the head may be absent.
+        config: the model's configuration; its `is_causal` is the direction in which the model was trained last.
+        tokenizer_dir: folder whose `tokenizer.json` and other tokenizer files are copied; None for no tokenizer.
 
     Raises:
         UserError: the tokenizer is missing.
@@ -66,7 +66,9 @@ def eurobert_files(
     tensors = {
         name: tensor.detach().cpu().contiguous() for name, tensor in state.items()
     }
-    dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
+    # All weights have one type, so the first one's is the model's.
+    first_tensor = next(iter(tensors.values()))
+    dtype = str(first_tensor.dtype).removeprefix("torch.")
     fields = native_config(config, dtype=dtype, head=HEAD in tensors)
 
     def save(folder: Path) -> None:
@@ -75,7 +77,8 @@ def eurobert_files(
         if tokenizer_dir is not None:
             copy_tokenizer(tokenizer_dir, folder)
 
-    # The self-test embeds a text, for which it needs an encoder (a causal model is none) and a tokenizer.
+    # With a width, `write_folder` adds a self-test. That embeds a text, for which it needs an encoder, which a causal
+    # model is not, and a tokenizer.
     is_tried = tokenizer_dir is not None and not config.is_causal
     return ModelFiles(
         save=save,
@@ -110,13 +113,14 @@ def fill_card(file: str, **fields: object) -> str:
 
 
 def card_rows(manifest: Mapping[str, Any]) -> str:
-    """Return everything a manifest knows as rows of a Markdown table."""
+    """Return everything that a manifest says as rows of a Markdown table."""
     return "\n".join(
         f"| {_cell(key)} | {_cell(value)} |" for key, value in _flat(manifest)
     )
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested tables in the order of their keys, which are joined by dots: `science.peak_lr`."""
     for key in sorted(value):
         if isinstance(value[key], Mapping):
             yield from _flat(value[key], f"{prefix}{key}.")
@@ -125,16 +129,17 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _cell(value: object) -> str:
+    """Return a value as a cell of a Markdown table, without what would end the cell or be read as HTML."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
 _DTYPES = ("dtype", "torch_dtype")
-"""Fields that the weights' own types say better."""
+"""Fields with the type of the weights, which is read from the weights themselves."""
 
 
 def encoder_config(folder: Path) -> EncoderConfig:
-    """Return the configuration of a folder of ours or of the authors'; `is_causal` is read, not guessed.
+    """Return the configuration of a model's folder that this package or the paper's authors wrote.
 
     Raises:
         UserError: no readable `config.json`, or another kind of model.
@@ -156,7 +161,7 @@ def encoder_config(folder: Path) -> EncoderConfig:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
-    # Of nested fields only the rotary positions' change what is computed.
+    # Left out: types, and nested fields, of which only those of rotary positions (`rope_...`) change what is computed.
     kept = {
         name: value
         for name, value in fields.items()
@@ -168,7 +173,7 @@ def encoder_config(folder: Path) -> EncoderConfig:
         config.to_dict()
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    except Exception as error:  # the library has its own for every field
+    except Exception as error:  # transformers raises errors of many kinds
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{path} does not describe a model: {reason}") from None
     return config
@@ -177,23 +182,24 @@ def encoder_config(folder: Path) -> EncoderConfig:
 def load_encoder(
     folder: Path, kind: type[AnyEncoder], *, is_causal: bool | None = None
 ) -> AnyEncoder:
-    """Return a model of class `kind` with the weights of a folder of ours or of the authors', checked.
+    """Return a model of class `kind` with the weights of a folder that this package or the paper's authors wrote.
 
-    A folder that this package sealed is compared with its hashes first. transformers finds the weights, whether they
-    are one file or shards, with the base model's names or the whole one's; pickled ones are never opened. A head that
-    the folder lacks is initialised from torch's global generator.
+    A folder that has a manifest of this package is compared with its hashes first. transformers then finds the weights,
+    whether they are one file or several, and whether they have the names of the base model or of the one with a head.
+    Pickled weights are never opened. A head that the folder lacks is initialised from torch's global generator.
 
     Args:
-        folder: `config.json` and safetensors.
-        kind: `EuroBertModel` or a class of `pretraining.model.modeling`.
-        is_causal: in place of the configuration's.
+        folder: a folder with `config.json` and safetensors.
+        kind: a class of `pretraining.model.modeling`, such as `EuroBertModel`.
+        is_causal: the direction, if it is not to be that of the configuration.
 
     Raises:
         UserError: the folder cannot be read, or its tensors do not fit its configuration; three are named.
     """
     check_model(folder)
     config = encoder_config(folder)
-    config.is_causal = config.is_causal if is_causal is None else is_causal
+    if is_causal is not None:
+        config.is_causal = is_causal
     model: AnyEncoder
     try:
         with quiet():
@@ -209,14 +215,16 @@ def load_encoder(
             f"{folder} has no weights that can be read, or only pickled ones (*.bin): {first_line(error)}; fetch the "
             "model again"
         ) from None
-    for what, names in (
-        ("lacks", info["missing_keys"]),
-        ("has unknown tensors", info["unexpected_keys"]),
-        (
-            "has tensors that do not fit its config",
-            {name for name, *_ in info["mismatched_keys"]},
-        ),
-    ):
-        if wrong := sorted(names - {HEAD}):
-            raise UserError(f"checkpoint {folder} {what}: {first_of(wrong, 3)}")
+    # Sets of names of tensors; a mismatch also has both shapes.
+    mismatched = {name for name, *_ in info["mismatched_keys"]}
+    faults = {
+        "lacks": info["missing_keys"],
+        "has unknown tensors": info["unexpected_keys"],
+        "has tensors that do not fit its config": mismatched,
+    }
+    for fault, names in faults.items():
+        # The head is left out: a folder may lack it, and a `kind` without one finds it unexpected.
+        wrong = sorted(names - {HEAD})
+        if wrong:
+            raise UserError(f"checkpoint {folder} {fault}: {first_of(wrong, 3)}")
     return model

@@ -6,7 +6,9 @@ Parameters have the names of transformers' native `eurobert` (>= 5.3), so that e
 Padding and the end of text share id 128001. The native class gives its embedding a `padding_idx`: that row is zero and
 never trained. The paper's trainer does not, and neither does this class; a loaded checkpoint is the same in both.
 
-Shapes: T packed tokens, B x L padded, H hidden, D head dimension.
+A packed batch is sequences laid end to end, without padding; a padded one has a row for each.
+
+Shapes: T packed tokens, B x L padded ones, S sequences, H hidden, D head dimension. (..., H) is (T, H) or (B, L, H).
 """
 
 from __future__ import annotations
@@ -56,21 +58,37 @@ class RMSNorm(nn.Module):
 def rotary_tables(
     positions: Tensor, head_dim: int, theta: float
 ) -> tuple[Tensor, Tensor]:
-    """Return cosines (..., 1, 1, D / 2) and signed sines (..., 1, 2, D / 2) for positions of any shape, float32.
+    """Return cosines (..., 1, 1, D / 2) and signed sines (..., 1, 2, D / 2) for positions (...) of any shape, float32.
 
-    They are computed in each pass: a buffer would be cast to bf16 along with the weights, and rotate wrongly.
+    The axes of length 1 are those of heads and, for cosines, of the two halves of a head (`rotate`). The tables are
+    computed in each forward pass: if they were kept in the model, they would be cast to bf16 along with the weights,
+    and rotate wrongly.
+
+    Args:
+        positions: each token's place in its sequence.
+        head_dim: D.
+        theta: base of the rotary frequencies.
     """
     even = torch.arange(0, head_dim, 2, dtype=torch.int64, device=positions.device)
     # The same order of operations as in transformers' Llama: another would give other last bits.
     frequencies = 1.0 / (theta ** (even.float() / head_dim))
     angles = positions[..., None].float() * frequencies
     cos, sin = angles.cos(), angles.sin()
+    # A rotation takes (x, y) to (x cos - y sin, y cos + x sin): one sign for each half.
     signed = torch.stack((-sin, sin), dim=-2)
     return cos[..., None, None, :], signed[..., None, :, :]
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Return queries or keys (..., heads, D) rotated in float32, the two halves being the pair's coordinates."""
+    """Return queries or keys (..., heads, D) with rotary positions, computed in float32.
+
+    As in Llama, element i of a head's first half and element i of its second half are the x and y of one rotation.
+
+    Args:
+        x: queries or keys.
+        cos: from `rotary_tables`.
+        sin: from `rotary_tables`.
+    """
     halves = x.float().view(*x.shape[:-1], 2, x.shape[-1] // 2)
     # Halves are exchanged by a flip, which Inductor fuses; with `cat` they would be written once more.
     turned = halves * cos + halves.flip(-2) * sin
@@ -80,9 +98,13 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 def projected(
     hidden: Tensor, projections: Sequence[nn.Linear], *, fused: bool
 ) -> Sequence[Tensor]:
-    """Return what several projections of one input give, each by itself or `fused` into one matrix product.
+    """Return the results of several linear layers with the same input.
 
-    The weights stay apart, as checkpoints name them; joined they are copied once a pass, in the product's type.
+    Args:
+        hidden: the input, (..., H).
+        projections: the layers, without biases.
+        fused: whether they are one matrix product, with their weights joined. That copies the weights in each forward
+            pass, but the layers and their names in checkpoints stay as they are.
     """
     if not fused:
         return [project(hidden) for project in projections]
@@ -115,6 +137,7 @@ class Attention(nn.Module):
         """Return (..., H)."""
         projections = (self.q_proj, self.k_proj, self.v_proj)
         flat = projected(hidden, projections, fused=self.fused)
+        # From (..., heads x D) to (..., heads, D).
         q, k, v = (part.view(*part.shape[:-1], -1, self.head_dim) for part in flat)
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         mixed = attention(q, k, v, layout)
@@ -187,12 +210,13 @@ class EuroBertPreTrainedModel(CompiledBlocks, PreTrainedModel):  # type: ignore[
         Raises:
             UserError: an unknown backend.
         """
+        # Looked up for its error: a registry refuses an unknown name.
         if backend != AUTO:
             BACKENDS[backend]
         self.body.attention_backend = backend
 
     def fuse_projections(self, fused: bool = True) -> None:
-        """Compute queries, keys and values as one matrix product, gate and up as another: for a GPU."""
+        """Compute queries, keys and values as one matrix product, gate and up as another, which is faster on a GPU."""
         for module in self.modules():
             if isinstance(module, Attention | FeedForward):
                 module.fused = fused
@@ -231,14 +255,18 @@ class EuroBertModel(EuroBertPreTrainedModel):
         """Return the last hidden state: (B, L, H) of padded input, (T, H) of packed input.
 
         Args:
-            input_ids: (B, L), or (T,) when packed.
-            attention_mask: padded: (B, L), 1 for real tokens (all when left out), or a (B, 1, 1 or L, L) of its own.
-            inputs_embeds: (B, L, H) or (T, H) in place of `input_ids`.
-            cu_seqlens: packed: cumulative lengths, (S + 1,), int32.
-            max_length: packed: bound of the lengths; the model's limit when left out.
-            is_causal: overrules the configuration: a model changes its objective, not its weights.
+            input_ids: token ids, (B, L), or (T,) when packed.
+            attention_mask: for padded input, (B, L), 1 for real tokens (all when left out); or, with four dimensions,
+                which keys each query sees, (B, 1, 1 or L, L).
+            inputs_embeds: embedded tokens, (B, L, H) or (T, H), in place of `input_ids`.
+            cu_seqlens: for packed input, cumulative lengths of the sequences, (S + 1,), int32. It is what tells packed
+                input from padded input.
+            max_length: for packed input, upper bound of the lengths; the model's limit when left out.
+            is_causal: direction of attention in place of the configuration's: training goes from one objective to
+                another with the same weights.
             output_hidden_states: return the input of each block and the normed output as well.
         """
+        # Exactly one of the two.
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
         hidden = inputs_embeds
@@ -331,7 +359,7 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         return output
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:
-        """Return what the head reads, (T, H), of a packed batch."""
+        """Return the hidden states (T, H) of a packed batch, which the head reads."""
         return self.model.encode(batch, is_causal=is_causal)
 
     def loss_of(
@@ -356,8 +384,8 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
 def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
     """Set all weights as at the start of pretraining: normal(0, initializer_range), norms one, biases zero.
 
-    The numbers come from their own generator, module by module in the order of definition, so that
-    they depend only on the seed and the architecture, not on the device or on earlier random numbers.
+    The numbers are drawn from a generator of their own, module by module in the order of definition. So they depend
+    only on the seed and the architecture, not on the device or on other random numbers.
     """
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
@@ -368,6 +396,7 @@ def initialise(model: EuroBertPreTrainedModel, seed: int) -> None:
 def _initialise_module(
     module: nn.Module, std: float, generator: torch.Generator | None
 ) -> None:
+    """Set the weights of one layer or norm; with no generator, draw from torch's global one."""
     if isinstance(module, nn.Linear | nn.Embedding):
         # Drawn on the CPU in float32, whatever the module: generators of other devices give other numbers.
         weights = torch.empty(module.weight.shape, dtype=torch.float32)

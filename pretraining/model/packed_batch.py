@@ -1,6 +1,6 @@
 """A packed batch: sequences of different lengths laid end to end, so that no padding is ever computed.
 
-Shape suffixes here and in the model: T packed tokens, S sequences, B x L a padded batch.
+Shapes here and in the model: T packed tokens, S sequences, B x L a padded batch.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class PackedBatch:
     max_length: int
     """Upper bound of the sequences' lengths; a constant (the model's limit) spares torch.compile a new graph."""
     sample_ids: Tensor
-    """Number of each sequence in the data's global order, shape (S,), int64; masks are keyed by it."""
+    """Number of each sequence in the data, shape (S,), int64; its mask is drawn from it."""
     epoch: int = 0
-    """Pass over the data; masks are keyed by it."""
+    """Number of the pass over the data; masks are drawn from it as well."""
 
     @classmethod
     def of(
@@ -45,16 +45,17 @@ class PackedBatch:
         """Pack 1-D arrays of token ids, in their order.
 
         Args:
-            sequences: token ids, one non-empty 1-D array of whole numbers each.
-            sample_ids: their numbers in the data's global order; 0, 1, 2, ... when left out.
-            epoch: pass over the data.
-            max_length: bound to record; the longest sequence's length when left out.
+            sequences: for each sequence a 1-D array of token ids, which is not empty.
+            sample_ids: numbers of the sequences in the data; 0, 1, 2, ... when left out.
+            epoch: number of the pass over the data.
+            max_length: upper bound of the lengths to record; the longest sequence's length when left out.
 
         Raises:
             ValueError: an empty sequence, one that is not 1-D, too long a one.
         """
         arrays = [np.asarray(sequence) for sequence in sequences]
         for number, array in enumerate(arrays):
+            # Kinds i and u are signed and unsigned integers.
             if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
                 raise ValueError(
                     f"sequence {number} of a packed batch must be a non-empty 1-D array of token ids, "
@@ -69,6 +70,7 @@ class PackedBatch:
                 f"sequence {lengths.argmax()} has {longest} tokens, more than {bound}"
             )
         tokens = np.concatenate(arrays).astype(np.int64)
+        # Cumulative lengths, which begin with 0.
         bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         return cls(
             tokens=torch.from_numpy(tokens),
@@ -88,7 +90,7 @@ class PackedBatch:
         return int(self.tokens.shape[0])
 
     def alone(self) -> Iterator[PackedBatch]:
-        """Yield a batch of each sequence, in their order."""
+        """Yield each sequence as a batch of its own, in their order."""
         bounds = self.cu_seqlens.tolist()
         for number, (first, end) in enumerate(pairwise(bounds)):
             tokens = self.tokens[first:end]
@@ -106,7 +108,7 @@ class PackedBatch:
 
 
 def on_device(batch: Batch, device: torch.device | str, *, non_blocking: bool) -> Batch:
-    """Return a dataclass with its tensors, and those of batches in it, on `device`."""
+    """Return a copy of a batch, which is a dataclass, with its tensors and those of a batch in it on `device`."""
     moved = {}
     for name, value in vars(batch).items():
         if isinstance(value, Tensor | PackedBatch):
@@ -115,8 +117,14 @@ def on_device(batch: Batch, device: torch.device | str, *, non_blocking: bool) -
 
 
 def positions_of(cu_seqlens: Tensor, num_tokens: int) -> Tensor:
-    """Return each packed token's place in its sequence, shape (T,), int64, from cumulative lengths (S + 1,)."""
+    """Return each packed token's place in its sequence, counted from 0, shape (T,), int64.
+
+    Args:
+        cu_seqlens: cumulative lengths of the sequences, (S + 1,).
+        num_tokens: T.
+    """
     begins, lengths = cu_seqlens[:-1].long(), cu_seqlens.diff().long()
-    # With output_size torch need not wait for the GPU, where the size would be computed from the lengths.
+    # For each token, where its sequence begins. Without output_size, the size would have to be computed from the
+    # lengths, and a GPU be waited for.
     begin_of = torch.repeat_interleave(begins, lengths, output_size=num_tokens)
     return torch.arange(num_tokens, device=cu_seqlens.device) - begin_of

@@ -1,4 +1,9 @@
-"""Trained weights as a folder of their start's own class, so that every library which knows the start reads them."""
+"""Trained weights as a folder of their start's own class, so that every library which knows the start reads them.
+
+A start is the model from which training took its first weights, such as a decoder of the hub (`pretraining.starts`).
+This package's own class is `eurobert`; what starts from random weights or from a `eurobert` is exported as one. Servers
+are other programs that load such folders and embed texts; some read older fields of `config.json`.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +60,7 @@ from pretraining.models import PREDICTION_SHIFT
 from pretraining.starts import Start, start_of
 
 MINIMUM = "5.2"
-"""The first version of transformers that reads `is_causal` of every family."""
+"""The first version of transformers that reads the direction of attention, `is_causal`, for every family of models."""
 
 _LLAMA_CPP = (
     "BertForMaskedLM",
@@ -69,17 +74,18 @@ _LLAMA_CPP = (
 )
 """Classes that llama.cpp's converter knows (its conversion/__init__.py), as exports name them."""
 _LLAMA_CPP_BASES = ("camembert", "roberta", "xlm-roberta")
-"""Families that it knows without a head alone."""
+"""Families that it knows only as models without a head."""
 _OF_EXPORTS = ("transformers", "start_name", "start_licence", "mask_token")
-"""Fields of a manifest that `export_trained` writes."""
+"""Fields of a manifest that `export_trained` adds by itself."""
 _SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 _LABELS = ("id2label", "label2id", "num_labels", "problem_type", "finetuning_task")
-"""Fields of a head for classes."""
+"""Fields of `config.json` for a head that classifies texts."""
 _ROPE_OF_LAYERS = {
     "gemma3_text": ("rope_theta", "rope_local_base_freq"),
     "modernbert": ("global_rope_theta", "local_rope_theta"),
 }
-"""Older names of a rotary base: of layers that see all, and of layers with a window."""
+"""By family, older names of the base of rotary positions: for layers that see all tokens (full attention), and for
+layers with a sliding window."""
 _SCALING_OF_FULL_LAYERS = ("gemma3_text", "olmo3")
 """Families with two kinds of layers of which transformers gives `rope_scaling` to the full ones only.
 
@@ -98,22 +104,22 @@ def export_trained(
     texts: Mapping[str, str] | None = None,
     origin: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write what was trained as a model's folder: `eurobert`, or of the class of its start where that is another.
+    """Write trained weights as a model's folder and return it; the model is a `eurobert`, or of its start's class.
 
     Args:
-        start: what it was trained from; None for random weights.
+        start: the model that training started from; None for random weights.
         state: a checkpoint's tensors, as the trained model names them.
         manifest: what the model was made from; see `write_folder`.
-        out: folder to make; the same model that is there stays.
-        config: a `eurobert`'s configuration, as `export_config` returns it; another class has its start's, and no
-            causal form.
-        tokenizer_dir: folder with a `eurobert`'s tokenizer; another class has its start's, and from here only what ends
-            a text where its start does not say.
-        texts: further files by name.
-        origin: written to `provenance.json`.
+        out: folder to make; if it holds the same model already, it is left as it is.
+        config: the configuration of a `eurobert`, from `export_config`. None for a model of its start's class, which
+            gets the start's configuration, made bidirectional.
+        tokenizer_dir: folder with the tokenizer of a `eurobert`. Another class gets its start's tokenizer, and from
+            this folder only the token that ends a text, if the start does not say which.
+        texts: further text files by name.
+        origin: content of `provenance.json`.
 
     Raises:
-        UserError: `out` holds other things, or what was written does not see both sides.
+        UserError: `out` holds other things, or the model that was written does not see both sides.
     """
     if start is not None:
         manifest = {**manifest, EMBEDDING: start.embedding.kept}
@@ -139,15 +145,15 @@ def export_trained(
 def refuse_other_embedding(
     start: Start | None, manifest: Mapping[str, Any], where: str
 ) -> None:
-    """Refuse a finished model whose folder says another pooling or other prompts than its start does now.
+    """Refuse a finished model that was written with another pooling or other prompts than its start has now.
 
     Args:
-        start: what it was trained from; None for random weights.
+        start: the model that training started from; None for random weights.
         manifest: the finished model's manifest.
         where: the model's folder, for messages.
 
     Raises:
-        UserError: they differ. Its checkpoint is the same, so that it is only to be written again.
+        UserError: they differ. The weights do not depend on them, so the model has only to be written again.
     """
     if start is None:
         return
@@ -163,18 +169,18 @@ def refuse_other_embedding(
 
 
 def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
-    """Refuse before the first step what `export_trained` would refuse after the last one.
+    """Refuse, before the first step, a start whose trained weights `export_trained` would refuse after the last one.
 
-    The small files of an export are written and read by plain transformers, with the weights in memory; a `eurobert` is
-    not tried.
+    The small files of an export are written to a temporary folder, and transformers loads the model from them, with its
+    weights from memory. A `eurobert` is known to load and is not tried.
 
     Args:
-        start: what is trained, as `as_loaded` returned it.
-        model: as `load_start` returned it.
+        start: the model that training starts from, as `as_loaded` returned it.
+        model: the model to train, as `load_start` returned it.
         tokenizer_dir: the shards' tokenizer folder.
 
     Raises:
-        UserError: transformers does not load it so, or it does not see both sides.
+        UserError: transformers does not load the export, or the model does not see both sides.
     """
     if is_eurobert(start):
         return
@@ -193,14 +199,16 @@ def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
 
 
 def export_llama(folder: Path, out: Path) -> Path:
-    """Write the twin of an own export in transformers' Llama class, which servers know, and return it.
+    """Write a `eurobert` model again as transformers' Llama class, which more servers know, and return the folder.
+
+    The two classes compute the same with the same names of weights.
 
     Args:
         folder: a bidirectional `eurobert` model with a head, as this package exports it.
         out: folder to make.
 
     Raises:
-        UserError: it is another model, or a causal one.
+        UserError: `folder` holds another model, or a causal one.
     """
     encoder = load_encoder(folder, EuroBertForMaskedLM)
     config = encoder.config
@@ -212,12 +220,14 @@ def export_llama(folder: Path, out: Path) -> Path:
     names.remove("rope_theta")  # transformers 5 has this field among `rope_parameters`
     fields = {name: getattr(config, name) for name in names}
     fields["rope_parameters"] = config.rope_parameters
+    # On the meta device no memory is filled: `assign` puts the encoder's own tensors in place.
     with torch.device("meta"):
         llama = LlamaForCausalLM(LlamaConfig(**fields, is_causal=False))
     llama.load_state_dict(encoder.state_dict(), assign=True)
     made_from = f"{folder.name} (eurobert)"
     card = partial(_card, made_from=made_from, licence="", name=out.name)
     files = _files_of(llama, partial(copy_tokenizer, folder), card)
+    # A folder without a manifest of this package only has its name to say.
     manifest = check_model(folder) or {"model": folder.name}
     about = _without(manifest, FILES, "records")
     about[EMBEDDING] = kept_embedding(folder).kept
@@ -226,7 +236,7 @@ def export_llama(folder: Path, out: Path) -> Path:
 
 
 def _without(manifest: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return what a manifest says, but for some of it."""
+    """Return a manifest's content without the fields of these names."""
     return {key: value for key, value in manifest.items() if key not in names}
 
 
@@ -235,14 +245,22 @@ def _files_of(
     write_tokenizer: Callable[[Path], None],
     card: Callable[[Any, Mapping[str, Any]], str],
 ) -> ModelFiles:
-    """Return the files of a model of a class of transformers."""
+    """Return what `write_folder` needs to write a model of a class of transformers.
+
+    Args:
+        model: the model.
+        write_tokenizer: writes the tokenizer's files into a folder.
+        card: returns the text of the model card, from the model and the manifest's content.
+    """
 
     def save(folder: Path) -> None:
         saved = _saved_part(model)
+        # Larger than any model, so that the weights are one file.
         with quiet():
             saved.save_pretrained(folder, max_shard_size="1000GB")
         if head := _head_outside(model, saved):
             save_file(head, folder / LM_HEAD, metadata={"format": "pt"})
+        # An encoder generates no text.
         (folder / "generation_config.json").unlink(missing_ok=True)
         _write_config(folder, model)
         write_tokenizer(folder)
@@ -255,23 +273,24 @@ def _files_of(
 
 
 def _saved_part(inner: Any) -> Any:
-    """Return what of a model is saved as its folder's class.
+    """Return the part of a model that is saved in its folder: of a decoder without its head, otherwise the whole.
 
-    Servers take a decoder's `*Model` for an encoder, and look for that class's names: no `model.`, no head.
+    Servers take a decoder's class without a head (`LlamaModel`) for an encoder, and look for the names that weights
+    have in it, which do not begin with `model.`.
     """
     return inner.base_model if is_decoder(inner.config) else inner
 
 
 def write_merged(start: Start, finished: Path, share: float) -> Path:
-    """Write the average of a start and what was trained from it next to the latter, and return the folder.
+    """Write the average of the weights of a start and of the model that was trained from it, and return the folder.
 
     Args:
         start: the start.
-        finished: an export of what was trained.
+        finished: the folder of the trained model; the average goes next to it.
         share: the start's share of the average, 0 to 1.
 
     Raises:
-        UserError: the start is not what the model was trained from.
+        UserError: the model was trained from another start.
     """
     out = merged_folder(finished, share)
     trained = start_of(str(finished))
@@ -285,6 +304,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     before = load_start(start, 0).state_dict()
     state = load_start(trained, 0).state_dict()
     for name, tensor in state.items():
+        # Tensors of integers, such as position ids, are no weights.
         if tensor.is_floating_point():
             state[name] = torch.lerp(tensor, before[name], share)
     # Left out: fields that the export writes itself, and losses, which are those of other weights.
@@ -297,12 +317,15 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
 
 
 def merged_folder(finished: Path, share: float) -> Path:
-    """Return where the average of a start and what was trained from it is written."""
+    """Return the folder next to a trained model's for its average with the start, by the start's share in percent."""
     return finished.with_name(f"{finished.name}-merge{100 * share:.10g}")
 
 
 def _head_outside(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a model that the part which is saved does not have, tied or itself."""
+    """Return the tensors that a model has besides the saved part of it: the head's, unless they are tied to others.
+
+    A tied head shares the memory of the embedding, which is saved.
+    """
     saved_storages = {tensor.data_ptr() for tensor in saved.state_dict().values()}
     return {
         name: tensor.contiguous()
@@ -312,10 +335,10 @@ def _head_outside(inner: Any, saved: nn.Module) -> dict[str, Tensor]:
 
 
 def _write_config(folder: Path, inner: nn.Module) -> None:
-    """Rewrite the `config.json` that transformers has saved: add the direction and, for servers, older fields."""
+    """Rewrite the `config.json` that transformers has saved: add the direction, and older fields that servers read."""
     fields: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
     config: Any = inner.config
-    # Fields of the start that are no longer true: its objective's shift, and a removed head's labels.
+    # Fields of the start that are no longer true: how its objective shifted predictions, and labels of a removed head.
     for name in (PREDICTION_SHIFT, *_LABELS):
         fields.pop(name, None)
     if has_own_flag(config):
@@ -331,14 +354,14 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
 def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return rotary positions in the fields that servers still read, in addition to transformers' `rope_parameters`."""
     rope = fields.get("rope_parameters") or {}
-    # Families with two kinds of layers nest their fields by kind; others have one set for all layers.
+    # Families with two kinds of layers have two nested tables of fields, others one table for all layers.
     full = rope.get("full_attention", rope)
     has_one_kind = full is rope
     sliding = rope.get("sliding_attention", {})
     kind = str(fields["model_type"])
     names = _ROPE_OF_LAYERS.get(kind, ("rope_theta",))
     older: dict[str, Any] = {}
-    # Of one name only: the full layers' base goes there, and a base of layers with a window has no older field.
+    # Most families have only one older name, for the base of the full layers: `zip` then leaves the others out.
     for name, of_layers in zip(names, (full, sliding), strict=False):
         if "rope_theta" in of_layers:
             older[name] = of_layers["rope_theta"]
@@ -349,7 +372,13 @@ def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
-    """Write the start's tokenizer with its mask token, which reads texts as before, and the start's licence."""
+    """Write the files beside weights and configuration: the start's tokenizer with a mask token, and its licence.
+
+    Args:
+        folder: the folder to write to.
+        start: the start.
+        data: the shards' tokenizer folder, where a token that ends a text is looked up if the start names none.
+    """
     mask = start.mask
     special = {**start.tokenizer.special, "mask_token": mask.token}
     if start.tokenizer.end is None and data is not None:
@@ -357,10 +386,12 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
         special |= read_tokenizer(data).special
     end = special.get("eos_token") or special.get("sep_token")
     special.setdefault("pad_token", end or mask.token)
-    # A tokenizer.json may have been saved while it cut or padded texts.
+    # A tokenizer.json may have been saved with cutting and padding of texts turned on.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
+    # A start such as a decoder has no mask token of its own: one was added, or a reserved token was made the mask.
     if mask.origin != "own":
-        # lstrip, as for RoBERTa's and ModernBERT's mask: "the <|mask|>" has no token for the space.
+        # `lstrip` lets the mask take the space before it, as RoBERTa's and ModernBERT's do: in "the <|mask|>" there is
+        # then no token for the space.
         added = []
         for item in content["added_tokens"]:
             if item["id"] == mask.id:
@@ -387,7 +418,15 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
 def _card(
     inner: Any, manifest: Mapping[str, Any], *, made_from: str, licence: str, name: str
 ) -> str:
-    """Return the model card of an adapted encoder; `name`: what it is called where its manifest does not say."""
+    """Return the model card of a model of a class of transformers.
+
+    Args:
+        inner: the model.
+        manifest: the manifest's content.
+        made_from: name of the model that it was made from.
+        licence: that model's licence; empty if unknown.
+        name: what the model is called if its manifest does not say.
+    """
     front = ""
     # The hub's front matter takes only an identifier, not a licence in words.
     if licence and " " not in licence:
@@ -411,7 +450,12 @@ def _card(
 
 
 def _servers(config: Any, name: str) -> str:
-    """Return a card's sentence on servers: whether llama.cpp's converter, which goes by the class, reads the folder."""
+    """Return a card's sentence on which servers read the folder.
+
+    Args:
+        config: the model's configuration.
+        name: the class that the folder names, by which llama.cpp's converter decides.
+    """
     if name in _LLAMA_CPP:
         return "llama.cpp's converter reads this folder as it is."
     if config.model_type in _LLAMA_CPP_BASES:

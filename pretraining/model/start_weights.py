@@ -1,7 +1,13 @@
 """A start's weights as a model to train, and a start's class for weights that were trained.
 
-A Llama without biases is our own architecture by name: it runs in `EuroBertForMaskedLM`, which is faster. Any other
-class runs as it is, packed (`pretraining.model.adapted`).
+A start is an existing model from which training takes its weights (`pretraining.starts`): one of this package or of
+the paper's authors (an own one, exported as `eurobert`), or any other language model of transformers. A Llama without
+biases computes the same as our own class, with the same names of weights: it is trained in `EuroBertForMaskedLM`, which
+is faster. Any other class is trained as it is, on packed sequences (`pretraining.model.adapted`).
+
+A model's embedding has a row for each token's id. A tokenizer that got a mask token may have more ids than the
+embedding has rows: then the embedding grows. The head, which computes logits, has as many rows; it is tied if it is the
+same tensor as the embedding.
 """
 
 from __future__ import annotations
@@ -36,24 +42,25 @@ logger = logging.getLogger(__name__)
 Trained = EuroBertForMaskedLM | AdaptedModel
 """A model as training uses it."""
 LM_HEAD = "lm_head.safetensors"
-"""A decoder's untied head, beside the weights of its class without one."""
+"""File with the untied head of a decoder, which is saved as its class without a head."""
 _MULTIPLE = 64
-"""What a vocabulary that grows is rounded up to."""
+"""A vocabulary that grows gets a multiple of so many rows."""
 
 
 def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> EncoderConfig:
-    """Return what data and masks ask of a configuration: rows, positions and special tokens.
+    """Return a configuration with what data and masks need to know of the model: rows, positions and special tokens.
 
     Args:
-        start: the start; its own special tokens do not count, but those of its tokenizer as shards use it.
-        tokenizer: a shards manifest's `tokenizer`.
+        start: the start. Special tokens are those that the shards were written with, not those of its configuration.
+        tokenizer: what the manifest of the shards says of their tokenizer.
         data: where the shards are, for messages.
 
     Raises:
         UserError: the shards were not written with the start's tokenizer, or have another mask; the command that writes
             them is named.
     """
-    # The end of text is not compared with the shards': an option may have named it. Any token will do here.
+    # A tokenizer needs an end of text here, but it is not compared with the shards', since an option may have named
+    # theirs. Any token will do.
     start_tokenizer = text_tokenizer(
         start.tokenizer, start.text, end=start.tokenizer.mask.token
     )
@@ -66,6 +73,7 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
     shape = start.shape
     if start.is_own:
         return config_of(shape, tokenizer)
+    # What the start's tokenizer puts before each text.
     first = start.tokenizer.first
     if tuple(tokenizer.get("first", ())) != first:
         words = [str(start_tokenizer.inner.id_to_token(number)) for number in first]
@@ -77,7 +85,7 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
             start.folder,
         )
     rows = _grown(shape.vocab, start.tokenizer.rows)
-    # For a start of another class only rows and positions are asked for: the other sizes may be any.
+    # Of a start of another class only rows and positions are needed: the other sizes may be any.
     small = type(shape)(
         hidden=8,
         layers=1,
@@ -91,20 +99,20 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
 
 
 def load_start(start: Start, seed: int) -> Trained:
-    """Return a start's model in float32 on the CPU, its packed passes tried, with rows for its tokenizer.
+    """Return a start's model, ready to train: in float32 on the CPU, with an embedding's row for each of its tokens.
 
     Args:
         start: the start.
-        seed: of weights that the start lacks, such as the head of an encoder without one.
+        seed: seed for weights that the start lacks, such as the head of an encoder without one.
 
     Raises:
-        UserError: it cannot be loaded, or not be trained.
+        UserError: the model cannot be loaded, or not be trained on packed sequences, which is tried.
     """
     return load_corrected(as_loaded(start), seed)
 
 
 def load_corrected(start: Start, seed: int) -> Trained:
-    """Return what `load_start` returns, for a start from `as_loaded`, which has compared the tensors already."""
+    """Do what `load_start` does for a start that `as_loaded` returned; that compares large tensors, so not twice."""
     if start.is_own:
         return _load_own(start, seed)
     inner = _load_inner(start, seed)
@@ -126,6 +134,7 @@ def load_corrected(start: Start, seed: int) -> Trained:
 
 
 def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
+    """Return the model of an own start; a head that its folder lacks is drawn from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = load_encoder(start.folder, EuroBertForMaskedLM, is_causal=False)
@@ -139,7 +148,7 @@ def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
 
 
 def _config_of_llama(start: Start) -> EncoderConfig | None:
-    """Return the configuration of this package's class for a Llama that it computes; None for other models."""
+    """Return the configuration with which our own class computes a start that is a Llama; None for other models."""
     if not start.is_our_class:
         return None
     fields = start.config
@@ -162,8 +171,9 @@ def _config_of_llama(start: Start) -> EncoderConfig | None:
 
 
 def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
-    """Return our own class in the shape of a Llama, with any weights."""
+    """Return a model of our own class with the configuration of a Llama; its weights mean nothing yet."""
     config.vocab_size = _grown(config.vocab_size, start.tokenizer.rows)
+    # The weights are drawn at random, which must not move the generator that others draw from.
     with torch.random.fork_rng(devices=[]):
         model = EuroBertForMaskedLM(config)
     if start.config.get("tie_word_embeddings"):
@@ -172,13 +182,13 @@ def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
 
 
 def network_of(start: Start, config: EncoderConfig) -> Trained:
-    """Return a model of the class and shape in which a start is trained; a checkpoint's weights are loaded into it.
+    """Return a model of the class and shape in which a start is trained, for a checkpoint's weights.
 
-    The start's folder is not read.
+    The start's own weights are not read.
 
     Args:
         start: the start, as `as_loaded` returned it.
-        config: what `data_config` returned; used only where the start is of our own architecture.
+        config: what `data_config` returned; used only for an own start.
     """
     if start.is_own:
         return EuroBertForMaskedLM(config)
@@ -189,20 +199,20 @@ def network_of(start: Start, config: EncoderConfig) -> Trained:
 
 
 def is_eurobert(start: Start | None) -> bool:
-    """Return whether what is trained from a start, or from random weights, is exported as a `eurobert`."""
+    """Return whether a model that is trained from a start (None: from random weights) is exported as a `eurobert`."""
     return start is None or start.is_own
 
 
 def export_config(
     start: Start | None, shape: Shape, tokenizer: Mapping[str, Any], *, is_causal: bool
 ) -> EncoderConfig | None:
-    """Return the configuration of a `eurobert` to export; None where it is of another class, that of its start.
+    """Return the configuration of a trained model that is exported as a `eurobert`; None if it is of another class.
 
     Args:
-        start: what it was trained from; None for random weights.
-        shape: the model's.
-        tokenizer: a shards manifest's `tokenizer`.
-        is_causal: whether its last objective looks back only.
+        start: the model that training started from; None for random weights.
+        shape: the trained model's size.
+        tokenizer: what the manifest of the shards says of their tokenizer.
+        is_causal: whether attention looked back only in the last objective.
     """
     if not is_eurobert(start):
         return None
@@ -210,16 +220,21 @@ def export_config(
 
 
 def as_loaded(start: Start) -> Start:
-    """Return a start with the vocabulary and the tie that its tensors have, where its config.json says otherwise.
+    """Return a start whose configuration agrees with its tensors, where its config.json says otherwise.
+
+    Two fields are corrected, with a warning: the size of the vocabulary, and whether the head is tied to the embedding.
 
     Raises:
-        UserError: its embedding and its head have different rows.
+        UserError: embedding and head have different numbers of rows.
     """
     if start.is_own:
         return start
     names = _names_of(start)
 
     def in_file(name: str) -> str | None:
+        """Return the name that a tensor of the class has in the files; None if it is not there."""
+        # Files may leave out the prefix of the model without a head, such as `model.`, or have it where the class does
+        # not.
         base = name.removeprefix(f"{names.prefix}.")
         for known in (name, base, f"{names.prefix}.{base}"):
             if known in start.tensors:
@@ -227,12 +242,14 @@ def as_loaded(start: Start) -> Start:
         return None
 
     embedding, head = in_file(names.embedding), in_file(names.head)
+    # A tied head may be left out of the files.
     present = [name for name in (embedding, head) if name]
     rows = [start.tensors[name].shape[0] for name in present]
     if len(set(rows)) > 1:
         raise UserError(
             f"{start.text}: {embedding} has {rows[0]} rows and {head} has {rows[1]}; give weights of one vocabulary"
         )
+    # Tied means one tensor: two with equal values may still be tied.
     is_apart = False
     if embedding and head:
         is_apart = not torch.equal(_tensor(start, embedding), _tensor(start, head))
@@ -241,6 +258,7 @@ def as_loaded(start: Start) -> Start:
         stated = start.config.get(field)
         if stated == actual:
             continue
+        # The only other field that is corrected is the tie.
         finding = f"have {actual} rows" if field == "vocab_size" else "are two"
         logger.warning(
             "%s: config.json says %s %s, but the weights (%s) %s; the weights count",
@@ -254,7 +272,13 @@ def as_loaded(start: Start) -> Start:
 
 
 def _corrected(start: Start, rows: int, is_apart: bool) -> Start:
-    """Return a start with the rows that its embedding has, and no tie where its head is another tensor."""
+    """Return a start with two fields of its configuration corrected.
+
+    Args:
+        start: the start.
+        rows: number of rows that its embedding has.
+        is_apart: whether its head is another tensor than its embedding, so that they are not tied.
+    """
     config = dict(start.config)
     config["vocab_size"] = rows
     if is_apart and library_config(start).tie_word_embeddings:
@@ -264,15 +288,18 @@ def _corrected(start: Start, rows: int, is_apart: bool) -> Start:
 
 @dataclass(frozen=True, kw_only=True)
 class _Names:
-    """Names of a class's tensors."""
+    """Names that a class of transformers has for some of its tensors."""
 
     prefix: str
-    """What stands before those of the model without a head."""
+    """What the names of all tensors but the head's begin with, as `model`."""
     embedding: str
+    """Name of the embedding's weight."""
     head: str
+    """Name of the weight of the head's last layer."""
 
 
 def _names_of(start: Start) -> _Names:
+    """Return the names that the start's class has for its tensors."""
     # On the meta device: only names are wanted, and billions of weights would fill the memory.
     with torch.device("meta"):
         inner = _from_config(start, start.shape.vocab)
@@ -291,7 +318,9 @@ def _tensor(start: Start, name: str) -> Tensor:
 
 
 def _class_of(start: Start) -> tuple[Any, Any]:
-    """Return transformers' `AutoModelFor...` with a head for tokens, and the start's configuration, both directions on.
+    """Return transformers' auto class that builds the start with a head for tokens, and the configuration to give it.
+
+    The configuration is turned to both directions of attention.
 
     Raises:
         UserError: transformers has no such class.
@@ -303,7 +332,15 @@ def _class_of(start: Start) -> tuple[Any, Any]:
 
 
 def _load_inner(start: Start, seed: int) -> Any:
-    """Return the start in transformers' class, with a head for tokens, turned to both directions."""
+    """Return the start's model in its class of transformers, with a head for tokens, turned to both directions.
+
+    Args:
+        start: the start, as `as_loaded` returned it.
+        seed: seed for the weights of a head that the start lacks.
+
+    Raises:
+        UserError: the weights cannot be loaded, do not fit config.json, or lack some of the model without a head.
+    """
     auto, config = _class_of(start)
     try:
         with torch.random.fork_rng(devices=[]), quiet():
@@ -318,6 +355,7 @@ def _load_inner(start: Start, seed: int) -> Any:
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
+            # An export of this package has an untied head in a file of its own.
             if (start.folder / LM_HEAD).is_file():
                 head = load_file(start.folder / LM_HEAD)
                 inner.load_state_dict(head, strict=False)
@@ -332,6 +370,7 @@ def _load_inner(start: Start, seed: int) -> Any:
         )
     missing = _untied(inner, set(info["missing_keys"]))
     if missing:
+        # Of the head, weights may be missing; of the model without it (the body), none.
         prefix = f"{inner.base_model_prefix}."
         body = [name for name in missing if name.startswith(prefix)]
         if body:
@@ -361,14 +400,22 @@ def _load_inner(start: Start, seed: int) -> Any:
 
 
 def _untied(inner: Any, missing: set[str]) -> list[str]:
-    """Give each tensor that is tied by the class, but not by these weights, the values that it was tied to.
+    """Fill in tensors that the files lack because the class ties them to others.
 
-    Of a head with weights of its own, those are its biases: older files have one of two names.
+    BERT's class, for example, ties the head's weight to the embedding, and has two tied biases in the head, of which
+    older files contain only one. If the head has a weight of its own, nothing is tied, and the second bias is missing:
+    it gets the values of the first.
+
+    Args:
+        inner: the model.
+        missing: names of its tensors that were not in the files.
 
     Returns:
-        What is still missing, sorted.
+        The names that are still missing, sorted.
     """
+    # For each tied tensor, the one that it is tied to.
     ties = dict(inner._tied_weights_keys or {})
+    # If the model is tied, transformers has filled all in. If even the head's weight is missing, there is no head.
     lacks_weight = any(name in missing for name in ties if name.endswith(".weight"))
     if inner.config.tie_word_embeddings or lacks_weight:
         return sorted(missing)
@@ -387,12 +434,13 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
     """Return a model of the start's class in transformers with trained weights; the start's own are not read.
 
     Args:
-        start: what was trained, and is not an own model.
-        state: the weights, as `load_start`'s model names them.
+        start: the start, which is not an own one.
+        state: the trained weights, named as in the model that `load_start` returns.
 
     Raises:
-        UserError: the weights are not of this class.
+        UserError: the weights do not fit this class.
     """
+    # `AdaptedModel` has the model of transformers as its attribute `inner`.
     weights = {name.removeprefix("inner."): tensor for name, tensor in state.items()}
     names = _names_of(start)
     if {names.embedding, names.head} <= weights.keys():
@@ -407,17 +455,19 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
             f"{start.text}: the trained weights do not fit it: {first_line(error)}"
         ) from None
     inner.tie_weights()
+    # The start's configuration names a padding whose id has no row (`Start.padding`): set that of the token that pads.
     if start.config.get("pad_token_id") is not None and start.padding is None:
         inner.config.pad_token_id = start.id_of(start.pad_token)
     return inner
 
 
 def _untrained(start: Start) -> Any:
-    """Return a model of the start's class in transformers with rows for its tokenizer and any weights."""
+    """Return a model of the start's class in transformers, with a row for each token; its weights mean nothing yet."""
     return _from_config(start, _grown(start.shape.vocab, start.tokenizer.rows))
 
 
 def _from_config(start: Start, rows: int) -> Any:
+    """Return a model of the start's class in transformers with so many rows; its weights mean nothing yet."""
     auto, config = _class_of(start)
     config.vocab_size = rows
     try:
@@ -430,7 +480,7 @@ def _from_config(start: Start, rows: int) -> Any:
 
 
 def _grown(rows: int, needed: int) -> int:
-    """Return how many rows an embedding of `rows` gets where `needed` are."""
+    """Return how many rows an embedding of `rows` rows has after it has grown to hold `needed`, if it has to."""
     if needed <= rows:
         return rows
     return math.ceil(needed / _MULTIPLE) * _MULTIPLE
@@ -438,7 +488,10 @@ def _grown(rows: int, needed: int) -> int:
 
 @torch.no_grad()
 def _grow(inner: Any, start: Start) -> None:
-    """Give the model rows for its tokenizer; new rows are the mean of those before them, tied or not."""
+    """Give the model's embedding and head a row for each of the tokenizer's ids; new rows are the mean of the old ones.
+
+    A token that was added as the mask also begins at the mean, if its id has a row that no token has used.
+    """
     embedding = inner.get_input_embeddings().weight
     old_rows, needed = embedding.shape[0], start.tokenizer.rows
     is_new_mask = start.mask.origin == "new"
@@ -448,10 +501,11 @@ def _grow(inner: Any, start: Start) -> None:
             inner.resize_token_embeddings(_grown(old_rows, needed), mean_resizing=False)
         first_new, new = old_rows, slice(old_rows, None)
     elif is_new_mask:
-        # The new mask's id has a row already, which no token has used.
+        # The new mask's id has a row already, which no token has used. The rows before it are those of real tokens.
         first_new, new = start.mask.id, slice(start.mask.id, start.mask.id + 1)
     else:
         return
+    # Warn of ids without a row; of a mask that was added just now that is no surprise.
     lacks = needed - old_rows
     if is_new_mask:
         lacks -= 1
@@ -461,6 +515,7 @@ def _grow(inner: Any, start: Start) -> None:
             start.text,
             lacks,
         )
+    # `resize_token_embeddings` may have replaced the tensor. A tied head is the same tensor and must not be set twice.
     embedding = inner.get_input_embeddings().weight
     tensors = [embedding]
     head = inner.get_output_embeddings()

@@ -2,9 +2,10 @@
 
     <out>/stages/<stage>/step-00010000/{model.safetensors, optimizer.safetensors, state.json}
 
-A folder of that name is complete: it is written under another one and renamed. Nothing else is needed to
-resume, since batches, masks and rates follow from the step. `state.json` is sealed and holds the hashes of the two
-others, which are compared before a tensor is used.
+A stage is one run of the optimizer with one objective; a step is a number of updates, counted from the start of
+pretraining. A folder of that name is complete: it is written under another name and renamed. Nothing else is needed to
+resume, since batches, masks and rates follow from the step. `state.json` is a manifest (`common.manifest`): it holds
+its own hash and those of the two other files, which are compared before a tensor is used.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ _NAME = re.compile(r"step-(\d{8})")
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _REMEDY = "remove its folder to resume from the previous checkpoint"
 _FORMAT = 3
+"""Version of the files' layout."""
 LOG_RECORD = "log"
-"""What a checkpoint says of its stage's log (`LogWriter.record`)."""
+"""Key in `state.json` of the size and hash that the stage's log had at the checkpoint (`LogWriter.record`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,19 +59,23 @@ def checkpoint_steps(folder: Path) -> list[Checkpoint]:
     complete = []
     for path in folder.glob("step-*"):
         match = _NAME.fullmatch(path.name)
-        # state.json is removed first, so a folder without it is no checkpoint, or half removed.
+        # `prune` removes state.json first, so a folder without it is not a checkpoint or is half removed.
         if match and (path / _STATE).is_file():
             complete.append(Checkpoint(path=path, step=int(match[1])))
     return sorted(complete, key=lambda item: item.step)
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a stage's folder in which files of others are where checkpoints go, before it is trained.
+    """Refuse, before a stage is trained, a folder of a checkpoint's name with files that this package did not write.
+
+    Args:
+        folder: the stage's folder.
 
     Raises:
-        UserError: the sentence names them.
+        UserError: the sentence names the files.
     """
     for path in folder.glob("step-*"):
+        # A complete checkpoint, whose files are compared with their hashes when it is loaded.
         if (path / _STATE).is_file():
             continue
         others = strangers(path, {})
@@ -89,13 +95,20 @@ def latest(folder: Path, up_to: int) -> Checkpoint | None:
 
 
 Tensors = Mapping[str, Mapping[str, torch.Tensor]]
-"""What each of a checkpoint's files of tensors holds, on the CPU."""
+"""Content of a checkpoint's two safetensors files: by the file's name, its tensors by their names, on the CPU."""
 
 
 def tensors_of(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, copied: bool = True
 ) -> Tensors:
-    """Return weights and optimizer state on the CPU; not `copied`, they may share memory with the trained tensors."""
+    """Return weights and optimizer state on the CPU, by the name of the file that they are saved in.
+
+    Args:
+        model: the model.
+        optimizer: its optimizer.
+        copied: whether to copy all tensors, so that training may go on while they are written. Without a copy, those
+            that are on the CPU share their memory with the trained ones.
+    """
     state = optimizer_state(model, optimizer)
     by_file: dict[str, dict[str, torch.Tensor]] = {}
     for file, tensors in ((_MODEL, model.state_dict()), (_OPTIMIZER, state)):
@@ -103,7 +116,7 @@ def tensors_of(
         storages: set[int] = set()
         for name, tensor in tensors.items():
             storage = tensor.untyped_storage().data_ptr()
-            # The format refuses two names for one storage, which tied weights have.
+            # safetensors refuses two names for one storage. Tied weights share theirs, so the second one is copied.
             must_copy = copied or storage in storages
             storages.add(storage)
             content[name] = tensor.detach().to("cpu", copy=must_copy).contiguous()
@@ -115,6 +128,12 @@ def write_checkpoint(
     folder: Path, step: int, tensors: Tensors, state: Mapping[str, Any]
 ) -> Checkpoint:
     """Write the checkpoint of a step, whole or not at all.
+
+    Args:
+        folder: the stage's folder.
+        step: the step.
+        tensors: weights and optimizer state, as `tensors_of` returns them.
+        state: what `state.json` records besides.
 
     Raises:
         UserError: the disk has no room for it; what was there before is untouched.
@@ -145,10 +164,10 @@ def _place(folder: Path, step: int) -> Path:
 
 
 def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return what the checkpoint records next to its tensors.
+    """Return the content of a checkpoint's `state.json`: what it records besides its tensors.
 
     Raises:
-        UserError: it is not as it was written.
+        UserError: the file is missing, damaged, of another version or of another checkpoint.
     """
     path = checkpoint.path / _STATE
     try:
@@ -167,13 +186,16 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def is_log_changed(folder: Path, up_to: int) -> bool:
-    """Return whether a stage's log is no longer what its newest checkpoint at or before a step says it was."""
+    """Return whether rows of a stage's log have changed since its newest checkpoint at or before a step was written.
+
+    The checkpoint records how many bytes the log had then, and their hash. False where nothing is recorded.
+    """
     saved = latest(folder, up_to)
     if saved is None:
         return False
     try:
         state = load_state(saved)
-    except UserError:  # a damaged checkpoint is reported where it is needed
+    except UserError:  # a damaged checkpoint is reported where it is loaded
         return False
     record: LogRecord = state.get(LOG_RECORD, {})
     if not record:
@@ -182,10 +204,12 @@ def is_log_changed(folder: Path, up_to: int) -> bool:
 
 
 def check_checkpoint(checkpoint: Checkpoint) -> None:
-    """Compare the files of tensors with their hashes, once in this process as long as they do not change.
+    """Refuse a checkpoint whose two safetensors files do not match their hashes in `state.json`.
+
+    A file that does not change is hashed only once in a process.
 
     Raises:
-        UserError: one is missing or damaged.
+        UserError: a file is missing or damaged.
     """
     # Without this check, one changed bit went unnoticed, and training reached a loss of 5.675 instead of 3.797.
     check_files(checkpoint.path, load_state(checkpoint)[FILES], _REMEDY)
@@ -205,17 +229,18 @@ def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
 def restore(
     checkpoint: Checkpoint, model: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
-    """Put weights and the optimizer's state back, bit for bit.
+    """Load a checkpoint's weights and optimizer state into a model and its optimizer, bit for bit.
 
     Raises:
-        UserError: it cannot be read or belongs to another architecture.
+        UserError: the checkpoint cannot be read or belongs to another architecture.
     """
     try:
         model.load_state_dict(load_weights(checkpoint))
     except RuntimeError as error:
-        first = str(error).splitlines()[-1].strip()
+        # torch's message has a headline and then a line for each problem; the last one is enough.
+        problem = str(error).splitlines()[-1].strip()
         raise UserError(
-            f"{checkpoint.path} belongs to another architecture: {first}"
+            f"{checkpoint.path} belongs to another architecture: {problem}"
         ) from None
     try:
         load_optimizer_state(model, optimizer, load_file(checkpoint.path / _OPTIMIZER))
@@ -226,8 +251,14 @@ def restore(
 
 
 def prune(folder: Path, keep: Iterable[int]) -> None:
-    """Remove the checkpoints that are neither the newest nor at a step to keep, and what killed runs left."""
+    """Remove a stage's checkpoints that are no longer needed, and temporary files that killed processes left.
+
+    Args:
+        folder: the stage's folder.
+        keep: steps whose checkpoints stay; the newest stays as well.
+    """
     wanted = set(keep)
+    # The newest checkpoint is the last.
     for item in checkpoint_steps(folder)[:-1]:
         if item.step not in wanted:
             # state.json goes first: without it a half-removed folder no longer counts as a checkpoint.
@@ -237,7 +268,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
 
 
 class CheckpointWriter:
-    """Writes a stage's checkpoints, one at a time."""
+    """Writes a stage's checkpoints in a thread, one at a time."""
 
     def __init__(
         self,
@@ -246,12 +277,13 @@ class CheckpointWriter:
         *,
         background: bool = True,
     ) -> None:
-        """Write into a folder.
+        """Prepare to write into a folder.
 
         Args:
-            folder: the stage's.
-            before: called before each, puts what belongs to it on the disk.
-            background: copy the tensors and let training continue; without, they are in memory once.
+            folder: the stage's folder.
+            before: called before each checkpoint is written; the log's rows go to the disk there, so that no checkpoint
+                is ahead of its log.
+            background: whether training continues while a checkpoint is written. That needs a copy of the tensors.
         """
         self._folder = folder
         self._before = before
@@ -267,11 +299,22 @@ class CheckpointWriter:
         state: Mapping[str, Any],
         keep: Iterable[int],
     ) -> UserError | OSError | None:
-        """Have a step's checkpoint written; those that are no longer needed are then removed.
+        """Begin to write the checkpoint of a step; when it is written, those that are no longer needed are removed.
 
-        It waits for the checkpoint before, so that at most one copy is in memory, and returns what went wrong there.
-        Not in the background, it also waits for this one.
+        Without `background`, this also waits until that is done.
+
+        Args:
+            step: the step.
+            model: the model.
+            optimizer: its optimizer.
+            state: what the checkpoint records besides tensors.
+            keep: steps whose checkpoints stay.
+
+        Returns:
+            The error of a write that has ended: of the checkpoint before this one or, without `background`, of this
+            one. None if there was none.
         """
+        # Wait for the checkpoint before this one, so that at most one copy of the tensors is in memory.
         problem = self.finish()
         is_there = (_place(self._folder, step) / _STATE).is_file()
         if problem is not None or is_there:
@@ -284,7 +327,7 @@ class CheckpointWriter:
         return None if self._background else self.finish()
 
     def finish(self) -> UserError | OSError | None:
-        """Wait until what was begun is written, and return what went wrong: the disk is full, or failed."""
+        """Wait until the checkpoint that was begun is written; return the error of a full or failing disk, or None."""
         # Ctrl-C may interrupt the wait, before `_pending` is cleared: the next call then waits again.
         error = None if self._pending is None else self._pending.exception()
         self._pending = None

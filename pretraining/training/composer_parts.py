@@ -1,6 +1,8 @@
 """The study's parts for Composer's `Trainer`: the model, the steps' batches, gradients as views of DDP's buckets.
 
-The sixth file of the loop (`train` lists them): `stage` hands them to Composer, which calls them in every update.
+The sixth file of the loop (`train` lists them): `stage` hands them to Composer, which calls them in every update. An
+update (or step) is one step of the optimizer, which all ranks, the processes of the job, make together. A rank computes
+its share of the step's batch in several passes: forward and backward passes over one micro-batch each.
 
 `train` and a script of one's own (docs/extend.md) build the same run from them. Settings add callbacks, algorithms and
 loggers: Composer's own by their names (`callbacks=SpeedMonitor,MemoryMonitor`), a user's as `module:Class`.
@@ -43,17 +45,20 @@ from pretraining.training.ranks import Ranks
 
 
 def close(trainer: Trainer) -> None:
-    """Close a trainer and let go of its model and optimizer.
+    """Close a trainer so that the memory of its model and optimizer can be freed.
 
-    Composer 0.32 keeps the state of every closed trainer until the process ends, so that a second stage found 8.3 GB of
-    the first one's on the GPU (610M).
+    Composer 0.32 has a function called at exit for every trainer, which keeps the trainer's state until the process
+    ends: at the second stage of a 610M model, 8.3 GB of the first were still on the GPU. So that function is dropped.
     """
     trainer.close()
     atexit.unregister(trainer.engine._close)
 
 
 class PretrainingModel(ComposerModel):  # type: ignore[misc]  # composer is untyped
-    """The model as Composer calls it: forward is the whole loss, so that DDP sees every parameter used."""
+    """The model as Composer calls it: `forward` computes the loss itself.
+
+    DDP wraps `forward` and must find every parameter used in it, also those that only the loss uses.
+    """
 
     def __init__(self, model: EuroBertForMaskedLM | AdaptedModel) -> None:
         """Train this model."""
@@ -71,16 +76,16 @@ class PretrainingModel(ComposerModel):  # type: ignore[misc]  # composer is unty
 
 
 class StepSums(NamedTuple):
-    """Sums of a step over all ranks, known once it is over."""
+    """Sums of a step over all ranks."""
 
     predicted: int
-    """Predicted tokens."""
+    """Number of predicted tokens."""
     fingerprint: int
-    """`StepBatch.fingerprint` of all shares."""
+    """Fingerprint of the whole batch: the sum, modulo 2^64, of the ranks' `StepBatch.fingerprint`."""
     stop: bool
-    """Whether any rank is asked to stop."""
+    """Whether any rank was asked to stop when the step began."""
     save: bool
-    """Whether any rank is asked for a checkpoint."""
+    """Whether any rank was asked for a checkpoint when the step began."""
 
 
 def _not_asked() -> bool:
@@ -88,9 +93,11 @@ def _not_asked() -> bool:
 
 
 class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
-    """A stage's steps as Composer reads them; one sum over the ranks gives each predicted token its weight.
+    """A stage's batches in the form that Composer reads.
 
-    The sum carries what the log wants at no further cost; it is read once a step is over.
+    Before a step, the ranks add up how many tokens each predicts: the weight of a predicted token in the loss depends
+    on it. The same sum carries the batch's fingerprint and requests to stop or save, at no further cost. `sums` returns
+    it; a GPU has to be waited for there, so it is called when the step is over.
     """
 
     def __init__(
@@ -102,18 +109,19 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         stop: Callable[[], bool] = _not_asked,
         save: Callable[[], bool] = _not_asked,
     ) -> None:
-        """Give Composer this rank's shares.
+        """Give Composer this rank's share of each step's batch.
 
         Args:
-            batches: one share an update.
-            ranks: this process's place.
+            batches: the shares, one for each step.
+            ranks: this process among those of the job.
             weighting: `equal` or `token` (`group_weights`).
-            stop: called once a step: whether this rank is asked to stop.
-            save: likewise for a checkpoint.
+            stop: called once a step; returns whether this rank was asked to stop.
+            save: called once a step; returns whether this rank was asked for a checkpoint.
         """
 
         def passes_of(batch: StepBatch, size: int) -> list[ObjectiveBatch]:
-            # `size` is ignored: Composer splits by numbers of sequences, but passes are filled by tokens (`lay_out`).
+            # `size` is ignored: Composer would split the batch by numbers of sequences. Passes are filled by tokens,
+            # which the data loader has done (`lay_out`).
             del size
             return batch.microbatches
 
@@ -128,26 +136,28 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         self._ranks, self._weighting = ranks, weighting
         self._stop, self._save = stop, save
         self._counts = torch.zeros(0)
-        """Predicted tokens of each group in the last step, of all ranks."""
+        """Tokens that all ranks predict in the last step, of each group of sequences."""
         self._rest = torch.zeros(0)
-        """The sums of its fingerprint's halves and of the requests to stop and to save."""
+        """Sums over all ranks in the last step: the fingerprint's high and low half, requests to stop, and to save."""
 
     def _weighed(self, batch: StepBatch) -> StepBatch:
-        # The fingerprint is sent as two halves, of so few bits that doubles hold their sums over ranks exactly.
+        """Return a step's share with the weight of each predicted token; Composer calls it before the first pass."""
+        # A double holds integers up to 2^53 exactly. The fingerprint has 64 bits, so its halves are summed.
         high, low = divmod(batch.fingerprint, 2**32)
         requests = self._stop(), self._save()
         rest = torch.tensor([high, low, *requests], dtype=torch.float64)
-        # Counts, fingerprint and requests share one sum a step: in each sum the ranks wait for each other.
+        # One sum for all: in each sum the ranks wait for each other.
         sums = self._ranks.sum(torch.cat([batch.counts, rest]))
         groups = len(batch.counts)
         self._counts, self._rest = sums[:groups], sums[groups:]
         weights = group_weights(self._counts, self._weighting)
-        # Times the passes: Composer takes the mean over all ranks' passes, but the step's loss is their sum.
+        # Times the number of passes of all ranks: Composer takes the mean over them, but the step's loss is their sum.
         return batch.weighed(weights * batch.passes)
 
     def sums(self) -> StepSums:
-        """Return what the ranks' sum of the last step says."""
+        """Return the sums over all ranks of the last step that has begun."""
         high, low, stop, save = (int(value) for value in self._rest.tolist())
+        # The summed low halves may exceed 32 bits; adding carries them over into the high half.
         fingerprint = (high << 32) + low
         return StepSums(
             predicted=int(self._counts.sum()),
@@ -158,29 +168,37 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
 
 
 def _sequences(batch: StepBatch | ObjectiveBatch) -> int:
+    """Return the number of sequences of a rank's share, or of one pass."""
     parts = batch.microbatches if isinstance(batch, StepBatch) else [batch]
     return sum(len(part.inputs) for part in parts)
 
 
 def _tokens(batch: StepBatch | ObjectiveBatch) -> dict[str, int]:
-    """Return Composer's token counts: those of its clock, and equal ones for the passes, which it weighs by them."""
+    """Return the two token counts that Composer asks for, of a rank's share or of one pass.
+
+    `total` moves Composer's clock. By `loss_generating` it weighs the passes: 1 for each, so that all weigh the same.
+    """
     if isinstance(batch, StepBatch):
         return {"total": batch.tokens, "loss_generating": len(batch.microbatches)}
     return {"total": batch.inputs.num_tokens, "loss_generating": 1}
 
 
 class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
-    """Wraps the model in DDP again before the first step, without Composer's second copy of the gradients.
+    """Wraps the model in DDP again before the first step, so that gradients are not in memory twice.
 
-    That copy is 4 bytes a parameter: 5.6 GB at 1.4 billion.
+    DDP sends gradients in buckets. As Composer wraps the model, each gradient is copied into a bucket, which takes
+    another 4 bytes a parameter: 5.6 GB at 1.4 billion. Here gradients are views into the buckets.
     """
 
     def __init__(self, gradients: str = "fp32") -> None:
-        """Sum gradients over the processes in this type, `fp32` or `bf16`, once a step; passes add up in float32."""
+        """Choose the type, `fp32` or `bf16`, in which gradients are summed over the processes, once a step.
+
+        The passes of one process always add up in float32.
+        """
         self._gradients = gradients
 
     def fit_start(self, state: State, logger: Logger) -> None:
-        """Let gradients be views of DDP's buckets, if the model is wrapped in DDP."""
+        """Wrap the model again, if it is wrapped in DDP, which it is with several processes."""
         del logger
         if isinstance(state.model, DistributedDataParallel):
             # Unwrapped first, so that the old wrapper's buckets are freed before the new one's are made.
@@ -206,14 +224,14 @@ def additions(
 ) -> Additions:
     """Return Composer's callbacks, algorithms and loggers that the settings ask for.
 
-    Composer's own callbacks are left out where nothing would be logged to.
+    Composer's own callbacks are left out where there is no dashboard, since they only log to one.
 
     Args:
-        config: which are wanted.
-        name: the stage, for dashboards.
-        tensorboard: folder of TensorBoard's files.
-        rank: number of this process; only the first writes to dashboards. Composer's `WandBLogger` sees to that by
-            itself, and has to be there on all.
+        config: the settings.
+        name: the stage's name, for dashboards.
+        tensorboard: folder for TensorBoard's files.
+        rank: number of this process; only the first one writes to dashboards. Composer's `WandBLogger` sees to that
+            itself, and has to be there on all processes.
 
     Raises:
         UserError: a class that is not there, is not a callback or algorithm, or needs arguments.
@@ -222,7 +240,7 @@ def additions(
     added = Additions()
     is_logged = bool(record.tensorboard or record.wandb)
     for word, part in _created("callbacks", record.callbacks, Callback):
-        # A logger is one of Composer's callbacks, and the trainer takes it separately.
+        # A logger is also a callback by its class, but the trainer takes loggers separately.
         kind = added.loggers if isinstance(part, LoggerDestination) else added.callbacks
         # Composer's own callbacks only log; a user's (MODULE:CLASS) may do anything.
         if is_logged or ":" in word:
@@ -250,14 +268,15 @@ _QUIET = ("composer", "torchmetrics", "tensorboard", "streaming", "urllib3", "wa
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Leave out the warnings that no user can act on; those of torch and of this package are shown.
+    """Hide warnings of the libraries in `_QUIET` while the block runs; those of torch and of this package are shown.
 
     Raises:
-        UserError: Weights & Biases does not start.
+        UserError: Weights & Biases raised an error in the block.
     """
     logging.getLogger("composer").setLevel(logging.WARNING)
     with warnings.catch_warnings():
         for module in _QUIET:
+            # The module itself or one inside it: `wandb` and `wandb.sdk`, but not `wandb_other`.
             warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
         try:
             yield
@@ -271,11 +290,20 @@ def quiet_libraries() -> Iterator[None]:
 
 
 def _created(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
-    """Return the name of each class that a setting names, and an object of it, which is made without arguments."""
+    """Return each class name in a setting, with an object of that class.
+
+    Args:
+        setting: `callbacks` or `algorithms`, which is also the module of Composer that has its classes.
+        words: the setting's value: names of Composer's classes, or of others as MODULE:CLASS, with commas between.
+        kind: what each class must be a subclass of.
+
+    Raises:
+        UserError: a class is not there, is not of this kind, or needs arguments.
+    """
     created = []
     folder = str(Path.cwd())
     if ":" in words and folder not in sys.path:
-        # An installed command's path begins with its own folder, not with the user's.
+        # Python looks for a command's modules in the folder of the command, not in the one that the user is in.
         sys.path.append(folder)
     for word in (part.strip() for part in words.split(",")):
         if not word:

@@ -1,6 +1,9 @@
-"""Context of the stages of one call: study, settings, data, place; and what a checkpoint must agree with.
+"""What all stages of one call of `train` share: study, settings, data, ranks; and what a checkpoint must agree with.
 
-The second file of the loop (`train` lists them): `train` makes one of it for a call, every stage reads it.
+The second file of the loop (`train` lists them). `train` makes one `TrainingContext` for a call, and every stage reads
+it. A rank is one process of the job. A pass is one forward and backward pass of the model over a micro-batch, and
+`microbatch` is the number of sequences of full length that fill one. A start is an existing model from which a new
+pretraining takes its weights (`pretraining.starts`); without one, weights are random.
 """
 
 from __future__ import annotations
@@ -29,27 +32,33 @@ from pretraining.training.pass_memory import measured_gb
 from pretraining.training.ranks import Ranks
 
 _CPU_PASS_TOKENS = 1024
-"""Of a pass of a start on a CPU: ten seconds of a core with 135M parameters. More make nothing faster there, and what
-is asked for meanwhile waits for a pass."""
+"""Tokens of a pass on a CPU, where training begins from a start: with 135M parameters they take a core ten seconds.
+Longer passes are not faster there, and a request to stop waits for the end of a pass."""
 
 
 @dataclass(kw_only=True)
 class TrainingContext:
-    """Targets of one call, with its settings, data and place among the processes."""
+    """What is to be trained in one call, and with which settings, data and processes."""
 
     targets: Targets
+    """The model, and its stages with the step up to which each is trained."""
     config: TrainingConfig
+    """The settings."""
     source: Path | str
     """A folder of shards, or their address."""
     out: Path
+    """Folder of checkpoints, logs and models."""
     ranks: Ranks
+    """This process among those of the job."""
     stop_file: Path | None = None
+    """A file that asks training to save and stop, once it exists."""
 
     def __post_init__(self) -> None:
-        """Open the data, of which the model's configuration follows, and settle precision and microbatch.
+        """Open the data, derive the model's configuration from it, and choose precision and microbatch.
 
         Raises:
-            UserError: the data does not fit the model or the settings, or the batch the number of processes.
+            UserError: the data does not fit the model or the settings, or there are more processes than sequences in
+                a batch.
         """
         config = self.config
         is_gpu = self.ranks.device.type == "cuda"
@@ -74,7 +83,7 @@ class TrainingContext:
             self.model_config = config_of(self.shape, tokenizer)
         else:
             self.start = as_loaded(self.start)
-            # Hash the start before the first step: its files may change during training.
+            # Reading `identity` hashes the start's files. That must be before they are loaded: they may change later.
             _ = self.start.identity
             self.model_config = data_config(self.start, tokenizer, str(self.source))
         if not config.batches.microbatch:
@@ -82,6 +91,7 @@ class TrainingContext:
             self.config = config = replace(config, batches=batches)
         self.data = Data(self.data_folder, config, self.model_config, remote)
         self._data_at: dict[str, Data] = {}
+        """Data of the stages that have their own, by the folder or address that the study file gives."""
         for last, _ in self.targets.stages:
             for stage in self.plan.ancestry(last):
                 if stage.data and stage.data not in self._data_at:
@@ -93,31 +103,41 @@ class TrainingContext:
             )
 
     def _microbatch(self) -> int:
-        """Return the most sequences of a pass that fit all ranks' free memory, where that is known."""
+        """Return how many sequences of full length a pass takes: as many as fit into the memory of every rank's GPU.
+
+        Where the memory of a pass is not known, it is a fixed number: on a CPU with a start that of
+        `_CPU_PASS_TOKENS`, otherwise the paper's.
+        """
         ranks, config, start = self.ranks, self.config, self.start
         length = config.batches.max_length
         is_shared = ranks.world > 1
         is_compiled = config.machine.compile != "off"
         if start is not None and ranks.device.type == "cpu":
             return max(1, _CPU_PASS_TOKENS // length)
-        # Memory was counted and measured only for bf16, and for own models with compiled blocks.
+        # Memory was counted and measured only for bf16, and without a start only for compiled blocks.
         if not self.bf16 or (start is None and not is_compiled):
             return TRAINING.device_batch
-        free_gb = torch.cuda.mem_get_info(ranks.device)[0] / 1e9
+        free_bytes, _ = torch.cuda.mem_get_info(ranks.device)
+        free_gb = free_bytes / 1e9
         if start is None or (start.is_our_class and is_compiled):
             fits = largest_microbatch(self.shape, free_gb, length, several=is_shared)
         else:
+            # For classes of transformers the memory of a pass cannot be computed: try a few passes.
             memory = measured_gb(
                 start, self.model_config, config, ranks.device, several=is_shared
             )
             fits = sequences_that_fit(
                 free_gb, length, fixed_gb=memory.fixed, each_gb=memory.each
             )
-        # Each rank lays out the passes of all ranks, so they agree on the smallest of the ranks' sizes.
+        # Each rank computes the passes of all ranks, so all must use one size: the smallest.
         return max(1, int(min(ranks.each(fits))))
 
     def _stage_data(self, location: str) -> Data:
-        """Open the shards that a stage's `data` in the study file names; their tokenizer must be that of the others."""
+        """Return the data at a place that a stage's `data` in the study file names.
+
+        Raises:
+            UserError: there are no shards, or their tokenizer is another than that of the command's shards.
+        """
         folder, remote = find_shards(location)
         data = Data(folder, self.config, self.model_config, remote)
         tokenizer = data.manifest["tokenizer"]
@@ -128,7 +148,7 @@ class TrainingContext:
         return data
 
     def data_of(self, stage: PlannedStage) -> Data:
-        """Return the data that a stage is trained on: those of the command, or its own."""
+        """Return the data that a stage is trained on: its own where the study file names some, else the command's."""
         return self._data_at[stage.data] if stage.data else self.data
 
     def folder(self, stage: str) -> Path:
@@ -136,7 +156,11 @@ class TrainingContext:
         return self.out / "stages" / stage
 
     def identity(self, stage: PlannedStage) -> dict[str, Any]:
-        """Return what a stage's checkpoint must agree with to resume from it."""
+        """Return what a stage's checkpoint must agree with before training may resume from it.
+
+        It is JSON: the version of the training code, hashes of tokenizer and data, the model's shape, the settings that
+        change results (`science`), the stages that led here, and the hashes of the start if there is one.
+        """
         stages = []
         for item in self.plan.lineage(stage):
             if "data" in item:
@@ -159,31 +183,35 @@ class TrainingContext:
     def check(
         self, state: Mapping[str, Any], stage: PlannedStage, step: int, where: str
     ) -> None:
-        """Refuse to resume from, or to reuse, what was trained otherwise.
+        """Refuse a checkpoint, or a finished model, that was trained in another way than this call would train it.
 
         Args:
-            state: what was recorded.
-            stage: the stage whose end or checkpoint it should be.
-            step: updates that it has had.
-            where: the checkpoint's path, for messages.
+            state: what the checkpoint or the model's manifest records of its training.
+            stage: the stage that it should come from.
+            step: the step that it should be at.
+            where: path of the checkpoint or model, for messages.
+
+        Raises:
+            UserError: the sentence names the first difference and what to do about it.
         """
-        # A checkpoint that began from random weights records no start, which equals None.
+        # Training from random weights records no `start`. It must then be missing, for which `get` below returns None.
         wanted = {
             "start": None,
             **self.identity(stage),
             "interventions": self.config.interventions(step),
         }
         recorded = {part: state.get(part) for part in wanted}
-        # Older checkpoints do not record `gradients`: they were summed in float32.
+        # Older checkpoints do not record the setting `gradients`: they were summed in float32.
         recorded["science"] = {"gradients": "fp32"} | (recorded["science"] or {})
         interventions = recorded["interventions"]
         if interventions and not interventions.get("peak_lr_from"):
-            # Version 1 could also change the peak rate from a step on; without such a change only `skip` counts.
+            # Earlier versions also recorded changes of the peak rate. Without such a change only `skip` is compared.
             recorded["interventions"] = {"skip": interventions.get("skip")}
         differs = first_difference(recorded, wanted)
         if differs is None:
             return
         field, before, now = differs
+        # The field of a nested table is written with dots: `science.peak_lr` is the key `peak_lr` of `science`.
         part, _, key = field.partition(".")
         if part == "stages":
             before, now = _stages_text(before), _stages_text(now)
@@ -196,15 +224,20 @@ class TrainingContext:
     def resume_point(
         self, stage: PlannedStage, target: int
     ) -> checkpoints.Checkpoint | None:
-        """Return the checkpoint to resume a stage from; None for the start, or for random weights.
+        """Return the checkpoint from which a stage goes on: its own newest one up to `target`, else its parent's.
+
+        Returns:
+            None where there is no checkpoint to go on from: training begins with the weights of the start, or random
+            ones.
 
         Raises:
-            UserError: the stage's parent has no checkpoint at the step where it branches off, or the checkpoint is
-                of what was trained otherwise.
+            UserError: the stage's parent has no checkpoint at the step where the stage branches off, or the checkpoint
+                was trained in another way (`check`).
         """
         checkpoint = checkpoints.latest(self.folder(stage.name), target)
         saved_in = stage
         if checkpoint is None and stage.parent is not None:
+            # The stage has not begun: it goes on from the step of its parent at which it branches off.
             saved_in = self.plan.stage(stage.parent)
             checkpoint = checkpoints.latest(self.folder(stage.parent), stage.first_step)
             if checkpoint is None or checkpoint.step != stage.first_step:
@@ -219,10 +252,10 @@ class TrainingContext:
         return checkpoint
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:
-        """Return whether a stage has been trained and validated up to a step, and its checkpoint is what was written.
+        """Return whether a stage has been trained up to a step and validated there, with an undamaged checkpoint.
 
         Raises:
-            UserError: as `resume_point`, or the checkpoint is damaged.
+            UserError: as in `resume_point`, or the checkpoint is damaged.
         """
         checkpoint = self.resume_point(stage, target)
         if checkpoint is None or checkpoint.step != target:
@@ -234,20 +267,21 @@ class TrainingContext:
         return not self._ends_without_validation(stage, target)
 
     def _ends_without_validation(self, stage: PlannedStage, target: int) -> bool:
-        """Return whether a stage was stopped in the validation of its last step, whose row the log then ends with."""
+        """Return whether training was stopped in the validation at a step, so that the log lacks that validation."""
+        # With 0 sequences to validate on there are no validations.
         if not self.config.record.eval_sequences:
             return False
         path = self.folder(stage.name) / LOG
         rows = read_log(path, []) if path.is_file() else []
         if not rows:
             return False
-        # A step's validation row comes after its training row: if the latter is last, the validation is missing.
+        # A step's validation row comes after its training row: if a training row is last, the validation is missing.
         last_row = rows[-1]
         return (last_row["step"], last_row["split"]) == (target, "train")
 
 
 def _stages_text(stages: list[dict[str, Any]] | None) -> str:
-    """Return a description's stages in words, for a sentence."""
+    """Return the `stages` of an identity in words: `a from step 0, then b from step 100 to 200`."""
     texts = []
     for item in stages or []:
         text = f"{item.get('name')} from step {item.get('start')}"
@@ -268,4 +302,4 @@ _REMEDIES = {
     "interventions": "change only later steps",
     "science.on_spike": "remove it and leave batches out with --set skip=STEP:COUNT, which took its place,",
 }
-"""What else can be done, by what differs of the description, or the part that it is in."""
+"""What the user can do, by the field of `identity` that differs or by the part that the field is in."""

@@ -53,7 +53,10 @@ LogRecord = dict[str, Any]
 
 
 class LogWriter:
-    """Appends rows to a log and its timings; each is on its way to the disk when `write` returns."""
+    """Appends rows to a log and its timings.
+
+    A row that `write` has written survives the end of this process; `sync` makes it safe on the disk.
+    """
 
     def __init__(
         self, path: Path, step: int | None = None, known: LogRecord | None = None
@@ -62,13 +65,15 @@ class LogWriter:
 
         Args:
             path: the log.
-            step: rows after it are written again; None: all stay.
-            known: what the checkpoint of that step says of the log.
+            step: the step whose checkpoint training resumes from: later rows are cut off, since they will be written
+                again. None: no row is cut off.
+            known: size and hash of the log at that checkpoint, as it records them.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         self._log = _open_and_cut(path, step)
         self._timings = _open_and_cut(path.with_name(TIMINGS), step)
-        # If the rows have changed, later checkpoints keep the old record, so that an export finds the difference.
+        # If the rows have changed since the checkpoint, later ones go on recording the old hash: the export will
+        # compare it with the log and find the difference.
         self._lost_record: LogRecord | None = None
         if known and log_record(path, known["bytes"]) != known:
             self._lost_record = known
@@ -78,7 +83,7 @@ class LogWriter:
         sync_folder(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append one row; what is measured goes to the timings."""
+        """Append one row to the log; its fields in `MEASURED` go to the timings instead."""
         measured = {key: row[key] for key in MEASURED if key in row}
         if measured:
             place = {"step": row["step"], "stage": row["stage"]}
@@ -89,13 +94,16 @@ class LogWriter:
         self._digest.update(line)
 
     def record(self) -> LogRecord:
-        """Return what a checkpoint says of the log; of one whose rows had changed, what it no longer is."""
+        """Return what a checkpoint records of the log: its size and hash now.
+
+        If rows had changed before training resumed, it is the old record, which the log no longer matches.
+        """
         if self._lost_record is not None:
             return self._lost_record
         return {"bytes": self._size, "sha256": self._digest.hexdigest()}
 
     def sync(self) -> None:
-        """Put the log's rows on the disk, as before a checkpoint of their last step."""
+        """Put the log's rows on the disk, so that a checkpoint written afterwards is never ahead of its log."""
         os.fsync(self._log.fileno())
 
     def close(self) -> None:
@@ -105,23 +113,25 @@ class LogWriter:
 
 
 def read_log(path: Path, faults: list[str] | None = None) -> list[dict[str, Any]]:
-    """Return the rows by rising step, training before validation; of rows written twice the later.
+    """Return the rows of a log by rising step; at one step the row of training comes before that of validation.
 
-    A last line that a killed process left unfinished is left out.
+    If a row was written twice, the later one counts. A last line that a killed process left unfinished is left out.
 
     Args:
         path: the log, of any size.
-        faults: takes what is wrong, in sentences; lines that are not rows are then left out.
+        faults: a list to which a sentence is added for each fault, in place of an error; the faulty lines are left out.
 
     Raises:
-        UserError: there is no log, or a line of it is not a row, and `faults` is not given.
+        UserError: `faults` is not given, and there is no log or a line of it is not a row.
     """
+    # By the fields that no two rows have in common (`_NEEDED`).
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     try:
         for number, line in enumerate(_lines(path), 1):
             try:
                 row = _row(line.removesuffix(b"\n"))
             except BadJsonError as error:
+                # Only the last line can lack its end. If it is no longer than a row, writing was interrupted.
                 if not line.endswith(b"\n") and len(line) <= _LONGEST:
                     break
                 fault = (
@@ -137,11 +147,16 @@ def read_log(path: Path, faults: list[str] | None = None) -> list[dict[str, Any]
         if faults is None:
             raise
         faults.append(str(error))
+    # "train" sorts before "validation".
     return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a log; a line longer than any row comes in pieces."""
+    """Yield the lines of a log; a line longer than any row comes in pieces, which `_row` refuses.
+
+    Raises:
+        UserError: the file is not there or cannot be read.
+    """
     try:
         with os.fdopen(open_plain(path), "rb") as file:
             # Not `for line in file`, which would read a file without line ends into memory whole.
@@ -159,7 +174,10 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def log_record(path: Path, size: int) -> LogRecord:
-    """Return how many of so many bytes a log has, and their hash; nothing of one that cannot be read."""
+    """Return the record of a log's first `size` bytes: how many of them there are, and their hash.
+
+    A log that cannot be read counts as empty.
+    """
     content = b""
     with (
         contextlib.suppress(OSError, UserError),
@@ -180,14 +198,24 @@ def write_log(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _open_and_cut(path: Path, step: int | None) -> TextIO:
-    """Open a log to append to, after cutting off the rows after a step (None: no row) and an unfinished last line."""
+    """Open a log to append to, after cutting off an unfinished last line and the rows after a step.
+
+    Args:
+        path: the log, or its timings; made if it is not there.
+        step: the last step whose rows stay; None if all stay.
+
+    Raises:
+        UserError: the file does not begin as a log does.
+    """
     if path.is_file():
         with path.open("r+b") as file:
+            # Each line of a log is a JSON object.
             if file.peek(1)[:1] not in (b"{", b""):
                 raise UserError(
                     f"{path} is not a log of this package; move it elsewhere, or choose another --out"
                 )
             end = 0
+            # Rows stand by rising step, so from the first one that is cut off all are.
             for line in file:
                 is_cut = step is not None and _step(line) > step
                 if is_cut or not line.endswith(b"\n"):
@@ -198,7 +226,7 @@ def _open_and_cut(path: Path, step: int | None) -> TextIO:
 
 
 def _step(line: bytes) -> float:
-    """Return a line's step; 0 of what is not a row, which its reader complains of."""
+    """Return the step of a line, or 0 if the line is not a row, so that it stays: `read_log` will name it."""
     try:
         return float(strict_json(line, finite=False)["step"])
     except (BadJsonError, KeyError, TypeError, ValueError, OverflowError):
@@ -213,7 +241,11 @@ def _append(file: TextIO, row: Mapping[str, Any]) -> bytes:
 
 
 def _row(line: bytes) -> dict[str, Any]:
-    """Return the row that a line is, or raise `BadJsonError`, which says why it is not one."""
+    """Return the row that a line holds.
+
+    Raises:
+        BadJsonError: the line is not a row; the words say why.
+    """
     if len(line) > _LONGEST:
         raise BadJsonError(f"it has more than {_LONGEST:,} bytes")
     row: Any = strict_json(line, finite=False)
@@ -234,6 +266,7 @@ def _count(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
+    # NaN and Infinity are allowed, as losses that are not finite; finite numbers of 1e300 or more are refused.
     return type(value) in (int, float) and not 1e300 <= abs(value) < math.inf
 
 
@@ -242,7 +275,7 @@ def _name(value: Any) -> bool:
 
 
 _NEEDED = ("step", "split", "objective", "ratio", "stage")
-"""What every row has, and no two rows have in common."""
+"""Fields that every row has; no two rows of a log have the same values in all of them."""
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "step": _count,
     "split": lambda value: value in ("train", "validation"),
@@ -253,11 +286,14 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "batch": lambda value: _name(value) and len(value) <= 64,
     "device": _name,
 }
-"""Whether each value of a row can be; a field that is not here may hold any number."""
+"""By field, a function that returns whether a value is possible there; other fields may hold any number."""
 
 
 def validation_gain(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the first and last validation loss at one masking ratio, in words; empty if there are not two."""
+    """Return the first and last validation loss in words, as `3.91 -> 2.35 at 40 %`; empty if there are not two.
+
+    Losses at different masking ratios do not compare: those of the first ratio with two validations are taken.
+    """
     losses: dict[float | None, list[float]] = {}
     for row in rows:
         # A validation without a token to predict has no loss.

@@ -1,4 +1,8 @@
-"""The network of a stage on its device: built or loaded, with its attention, and compiled."""
+"""The model that a stage trains: built on its device, with an attention backend, and compiled.
+
+A start is an existing model from which a pretraining takes its weights (`pretraining.starts`); without one, the model
+is this package's encoder with random weights.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,12 @@ logger = logging.getLogger(__name__)
 
 
 def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, str]:
-    """Return a model on the context's device as the settings want it, and its attention backend.
+    """Return a model on the context's device, and the name of the attention backend that it uses.
 
     Args:
         context: settings and device.
-        is_seeded: give it the start's weights, or the seed's; others are going to be loaded.
+        is_seeded: whether the model gets its first weights: those of the start, or random ones from the seed. False
+            when the caller loads a checkpoint into it afterwards.
     """
     config, device = context.config, context.ranks.device
     model: Trained
@@ -35,8 +40,9 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
         start, shape = context.start, context.model_config
         if is_seeded:
             model = load_corrected(start, config.seed)
-            # Checkpoints record the hashes of the start, so the weights that were read must still be those.
+            # Checkpoints record the start's hashes, which were computed earlier: the files must still be the same.
             start.check_unchanged()
+            # Now rather than after the last step: refuse a start whose trained weights could not be exported.
             try_export(start, model, context.data_folder / "tokenizer")
         else:
             model = network_of(start, shape)
@@ -48,7 +54,8 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     model.to(device)
     dtype = torch.bfloat16 if context.bf16 else torch.float32
     if isinstance(model, EuroBertForMaskedLM):
-        # On a GPU queries, keys and values are one product, not three; in checkpoints the parameters keep their names.
+        # On a GPU one matrix product for queries, keys and values is faster than three. The parameters stay apart, so
+        # checkpoints do not change.
         model.fuse_projections(device.type == "cuda")
         model.body.residual_is_narrow = config.machine.residual == "bf16"
         head_dim = model.config.head_dim
@@ -62,20 +69,23 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
 def compile_model(
     model: Trained, batch: Callable[[], ObjectiveBatch], context: TrainingContext
 ) -> str:
-    """Compile the blocks where that is wanted and works; return `on`, `off` or why it is off.
+    """Compile the model's blocks if the settings want it, and try them on one pass.
 
     Args:
-        model: on its device.
-        batch: gives one pass to try; gradients are zero afterwards.
+        model: the model, on its device.
+        batch: returns the micro-batch to try; called only if there is something to compile.
         context: settings and device.
 
+    Returns:
+        `on`; `off`; or, if compiling failed, `off: ` with the reason. The model then runs without.
+
     Raises:
-        torch.OutOfMemoryError: the pass does not fit.
+        torch.OutOfMemoryError: the pass does not fit into the GPU's memory.
     """
     wanted, device = context.config.machine.compile, context.ranks.device
     if wanted == "off":
         return "off"
-    # Models of transformers' classes were never measured compiled on a GPU.
+    # `auto` compiles on a GPU only, and no models of transformers' classes: those were never measured compiled there.
     is_measured = device.type == "cuda" and not isinstance(model, AdaptedModel)
     if wanted == "auto" and not is_measured:
         return "off"
@@ -96,5 +106,6 @@ def compile_model(
         )
         return f"off: {reason}"
     finally:
+        # The tried pass has left gradients, which the first update must not add to its own.
         model.zero_grad(set_to_none=True)
     return "on"

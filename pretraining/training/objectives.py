@@ -2,13 +2,14 @@
 
 The fifth file of the loop (`train` lists them): `dataloader` calls `prepare`, `composer_parts` the rest.
 
-An objective turns a packed batch into an `ObjectiveBatch` on the CPU, in the data loader's thread; its loss is one
-function for all. Logits exist at predicting positions only, and there a chunk at a time
-(`pretraining.model.cross_entropy`).
+An objective turns a packed batch (sequences laid end to end) into an `ObjectiveBatch` on the CPU, in the data loader's
+thread. All objectives have the same loss, the cross-entropy of the predicted tokens. Logits are computed only at the
+positions that predict a token, and for a few of them at a time (`pretraining.model.cross_entropy`).
 
-A step's sequences form fixed groups, the paper's micro-batches of 12, and the weight of a predicted token follows
-from what its group and the step predict (`group_weights`). The weights travel with the sequences, so that the
-gradient does not depend on which of them are computed together, where, and in how many passes.
+A batch is what one forward and backward pass computes. A step, which is one update of the weights, has several of them.
+The sequences of a step form fixed groups, the paper's micro-batches of 12, and the weight of a predicted token in the
+loss follows from how many tokens its group and the step predict (`group_weights`). The weights travel with the
+sequences, so that the gradient does not depend on which of them are computed together, where, and in how many passes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class ObjectiveBatch:
     is_causal: bool
     """Whether attention looks back only."""
     groups: Tensor | None = None
-    """Number of the group that each label's sequence is in, int64, of the labels' shape; None outside training."""
+    """For each label, the number of its group among those of the step, int64, of the labels' shape; None outside
+    training."""
     weights: Tensor | None = None
     """Weight of a predicted token of each group, (G,), as `group_weights` returns it; None weighs all by 1."""
 
@@ -54,17 +56,22 @@ class ObjectiveBatch:
         return on_device(self, device, non_blocking=non_blocking)
 
     def grouped(self, groups: Tensor) -> ObjectiveBatch:
-        """Return the batch with the group of each of its S sequences, given as (S,), int64."""
+        """Return the batch with a group for each label.
+
+        Args:
+            groups: number of the group of each of the batch's S sequences, (S,), int64.
+        """
         lengths = self.inputs.cu_seqlens.diff().long()
         of_tokens = torch.repeat_interleave(
             groups, lengths, output_size=self.inputs.num_tokens
         )
+        # Without positions there is a label for each token.
         if self.positions is None:
             return replace(self, groups=of_tokens)
         return replace(self, groups=of_tokens[self.positions])
 
     def counts(self, groups: int) -> Tensor:
-        """Return the number of predicted tokens of each of `groups` groups, (groups,), float64."""
+        """Return how many tokens this batch predicts of each of the step's `groups` groups, (groups,), float64."""
         assert self.groups is not None, "only training batches have groups"
         predicted = self.groups[self.labels != IGNORE]
         return torch.bincount(predicted, minlength=groups).double()
@@ -86,14 +93,18 @@ class LossSum:
 
 
 def clm(batch: PackedBatch, rule: MaskRule | None = None) -> ObjectiveBatch:
-    """Return the batch for causal language modeling: each token predicts the next of its own sequence.
+    """Return the batch for causal language modeling: each token predicts the next one of its own sequence.
 
-    The last token of a sequence predicts nothing; the first is predicted by nothing.
+    The last token of a sequence predicts nothing, and the first one is not predicted.
     """
     del rule
+    # The label of a position is the token after it.
     labels = torch.full_like(batch.tokens, IGNORE)
     labels[:-1] = batch.tokens[1:]
-    labels[batch.cu_seqlens[1:].long() - 1] = IGNORE
+    # After the last token of a sequence there is only the next sequence: `cu_seqlens` has where each one ends.
+    last_positions = batch.cu_seqlens[1:].long() - 1
+    labels[last_positions] = IGNORE
+    # Of each sequence all tokens but the first are predicted; `len` is the number of sequences.
     count = batch.num_tokens - len(batch)
     return ObjectiveBatch(
         inputs=batch, labels=labels, positions=None, count=count, is_causal=True
@@ -101,9 +112,9 @@ def clm(batch: PackedBatch, rule: MaskRule | None = None) -> ObjectiveBatch:
 
 
 def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
-    """Return the batch for masked language modeling: masked tokens are replaced and predicted, others neither.
+    """Return the batch for masked language modeling: masked tokens are replaced by the mask token and predicted.
 
-    The batch must be on the CPU, where its masks come from.
+    The batch must be on the CPU, where masks are drawn.
     """
     assert rule is not None, "names of MLM stages have a ratio"
     masked = torch.from_numpy(batch_mask(batch, rule))
@@ -119,10 +130,14 @@ def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
 
 
 def mntp(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
-    """Return the batch for masked next-token prediction (arXiv 2404.05961): masked tokens are predicted one before.
+    """Return the batch for masked next-token prediction (arXiv 2404.05961).
 
-    So a decoder's head stays where it was trained. The first token has none before it and is not predicted. The
-    batch is one sequence, as `prepare` gives it.
+    As in MLM, tokens are masked and predicted, but each at the position before its own. There a decoder's head was
+    trained to predict it.
+
+    Args:
+        batch: one sequence, as `prepare` hands it over. Its first token has no position before it and is not predicted.
+        rule: which tokens are masked.
     """
     masked = mlm(batch, rule)
     assert masked.positions is not None, "MLM predicts at positions"
@@ -135,15 +150,21 @@ def mntp(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
 def prepare(
     batch: PackedBatch, objective: str, rule: MaskRule | None
 ) -> ObjectiveBatch:
-    """Return a packed batch made ready for the objective of that name; the rule is there for those with a ratio.
+    """Return a packed batch made ready for an objective.
 
-    The objective gets one sequence at a time. So it cannot look from one text into the next, and what it predicts
-    does not depend on which texts share a pass.
+    The objective's function gets one sequence at a time. So it cannot look from one text into the next, and what it
+    predicts does not depend on which texts are packed together.
+
+    Args:
+        batch: the sequences, on the CPU.
+        objective: a name in `pretraining.models.OBJECTIVES`.
+        rule: how to mask; None for objectives that do not.
     """
     function: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
     function = pkgutil.resolve_name(OBJECTIVES[objective].prepare)
     parts = [function(sequence, rule) for sequence in batch.alone()]
-    # Positions count within a sequence: add where the sequence begins in the packed batch.
+    # Positions of a part count within its sequence: add where the sequence begins in the packed batch. An objective
+    # without positions (CLM) has none in any part.
     positions = []
     for part, begin in zip(parts, batch.cu_seqlens[:-1].tolist(), strict=True):
         if part.positions is not None:
@@ -165,12 +186,12 @@ def loss_sum(
     *,
     chunk: int | None = None,
 ) -> LossSum:
-    """Return the loss of one pass, as a sum over its predicted tokens, each times its group's weight if it has one.
+    """Return the loss of a batch: the sum of its tokens' cross-entropies, each times its group's weight if it has one.
 
     Args:
-        model: body and head; its configuration's `is_causal` is overruled by the batch's.
+        model: the encoder with its head. The batch's `is_causal` counts, not that of the model's configuration.
         batch: on the model's device.
-        chunk: positions whose logits exist at a time; chosen by the vocabulary's size when left out.
+        chunk: for how many positions logits are computed at a time; chosen by the vocabulary's size when left out.
     """
     hidden = model.encode(batch.inputs, is_causal=batch.is_causal)
     if batch.positions is not None:
@@ -198,7 +219,9 @@ def group_weights(counts: Tensor, weighting: str) -> Tensor:
     counts = counts.double()
     has_targets = counts > 0
     weights = has_targets.double() if weighting == "equal" else counts
-    # Without a target in the whole step the weights sum to 0: clamped, against a division by 0.
+    # Each group's share of the loss. If no token of the step is predicted, all weights are 0: the smallest number that
+    # is not 0 then stands in for their sum, against a division by 0.
     least = torch.finfo(torch.float64).tiny
     shares = weights / weights.sum().clamp(min=least)
+    # Within a group, its predicted tokens divide the share equally.
     return torch.where(has_targets, shares / counts.clamp(min=1), 0.0)

@@ -1,12 +1,12 @@
-"""The optimizer, which of its tensors a checkpoint holds, and its rate: warm-up, stable, decay (section 3, Table 1).
+"""The optimizer, its state in a checkpoint, and its learning rate: warm-up, stable, decay (section 3, Table 1).
 
 The last file of the loop (`train` lists them): `stage` hands optimizer and rates to Composer's trainer. Another
 optimizer is another version of these functions, state names included, with its settings in `pretraining.plan.config`;
 the paper's values are in `pretraining.paper_settings`.
 
-The rate is a pure function of the step. The paper's own trainer counts with an offset of one: step 0 has 1 / warm-up of
-the peak, the last step of the warm-up has the peak, and the last step of the decay has zero. Steps are counted from the
-start of pretraining, in every stage and every branch.
+The rate is a pure function of the step, the number of an update. Steps are counted from 0 at the start of pretraining,
+through all stages of a model. The paper's own trainer counts with an offset of one: in a warm-up of n steps, step 0 has
+1 / n of the peak rate and the last step has the peak; the last step of the decay has a rate of zero.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pretraining.models import DECAYS, LINEAR, Model, Stage
 from pretraining.plan.config import Optimizer, TrainingConfig
 
 _STATE = ("step", "exp_avg", "exp_avg_sq")
-"""What torch's AdamW keeps of a parameter: its count of updates, then the two moments."""
+"""What torch's AdamW keeps for each parameter: the number of its updates, then the two moments of its gradient."""
 
 
 def build_optimizer(
@@ -34,9 +34,16 @@ def build_optimizer(
     *,
     processes: int = 1,
 ) -> torch.optim.Optimizer:
-    """Return AdamW over all parameters of a model on `device`, fused on a GPU.
+    """Return AdamW over all parameters of a model.
 
-    With `shard_optimizer` each of several processes updates its share of the parameters and sends them to the others.
+    With the setting `shard_optimizer`, each of several processes keeps the state of its share of the parameters only,
+    updates these and sends them to the others.
+
+    Args:
+        model: the model, on `device`.
+        config: the settings.
+        device: a GPU, on which torch's fused kernels are used, or a CPU.
+        processes: number of processes of the job.
     """
     adamw = config.optimizer
     settings: dict[str, Any] = {
@@ -46,7 +53,7 @@ def build_optimizer(
         "weight_decay": adamw.weight_decay,
         "fused": device.type == "cuda",
     }
-    # One group, as in the paper's trainer: norms and embeddings are decayed as well.
+    # All in one group, as in the paper's trainer: norms and embeddings have weight decay as well.
     parameters = model.parameters()
     if config.machine.shard_optimizer and processes > 1:
         return ZeroRedundancyOptimizer(parameters, torch.optim.AdamW, **settings)
@@ -59,21 +66,30 @@ def rates_by_step(
     first: int,
     end: int,
 ) -> LambdaLR:
-    """Return the scheduler that gives the updates [first, end) their share of the optimizer's rate.
+    """Return the scheduler that multiplies the optimizer's peak rate for the updates [first, end).
 
-    Composer steps it after every update, before its clock: a `ComposerScheduler`, which reads that clock, would be one
-    step late.
+    It counts the updates itself. A `ComposerScheduler` would read Composer's clock, which moves on only after the
+    scheduler has been asked for the next update's rate, so that each rate would come one update late.
+
+    Args:
+        optimizer: the optimizer, with the peak rate.
+        multiplier: returns the factor of the peak rate for an update, by its number.
+        first: number of the first update.
+        end: number after that of the last update.
     """
 
     def rate_after(updates: int) -> float:
-        # LambdaLR asks once more after the last update, for which a decay has no rate: repeat the last.
+        # LambdaLR also asks for the rate after the last update. A decay has none there, so the last one is repeated.
         return multiplier(min(first + updates, end - 1))
 
     return LambdaLR(optimizer, rate_after)
 
 
 def gather_state(optimizer: torch.optim.Optimizer) -> None:
-    """Bring the shares of all processes to the first one, before its `optimizer_state`; all processes call it."""
+    """Send a sharded optimizer's state from all processes to the first, so that `optimizer_state` is whole there.
+
+    All processes must call it. Without sharding it does nothing.
+    """
     if isinstance(optimizer, ZeroRedundancyOptimizer):
         optimizer.consolidate_state_dict(to=0)
         if torch.cuda.is_available():
@@ -83,8 +99,12 @@ def gather_state(optimizer: torch.optim.Optimizer) -> None:
 def optimizer_state(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, Tensor]:
-    """Return the optimizer's tensors as `<what>.<parameter>`, on the CPU (not copied there), none of them a scalar."""
-    # The optimizer's state numbers parameters by their place in the model.
+    """Return the optimizer's tensors by name: `exp_avg.lm_head.weight` is the first moment of `lm_head.weight`.
+
+    They are on the CPU, where those that are there already are not copied. A scalar, such as the number of updates, is
+    returned with the shape (1,).
+    """
+    # The optimizer's state has numbers for parameters, in the order in which the model lists them.
     state = optimizer.state_dict()["state"]
     tensors = {}
     for number, (name, _) in enumerate(model.named_parameters()):
@@ -99,14 +119,16 @@ def load_optimizer_state(
     optimizer: torch.optim.Optimizer,
     state: Mapping[str, Tensor],
 ) -> None:
-    """Put back what `optimizer_state` returned, bit for bit; parameters without any start from scratch.
+    """Load what `optimizer_state` returned into an optimizer, bit for bit.
 
-    Of an optimizer that is shared among processes, this one's part.
+    A parameter that is not in `state` keeps the state of a new optimizer. A sharded optimizer takes only the state of
+    the parameters that this process updates.
 
     Raises:
-        KeyError: a parameter has a part of its state only.
+        KeyError: `state` has some of a parameter's tensors, but not all.
         ValueError: a moment has another shape than its parameter.
     """
+    # The optimizer of this process's share of the parameters.
     if isinstance(optimizer, ZeroRedundancyOptimizer):
         optimizer = optimizer.optim
     updated_here: set[Tensor] = set()
@@ -130,7 +152,10 @@ def load_optimizer_state(
 
 @dataclass(frozen=True, kw_only=True)
 class WSD:
-    """Multipliers of the peak learning rate by step; several phases may overlap, the lowest counts."""
+    """The learning rate of each step as a share of the peak rate: warm-up, stable, decay (WSD).
+
+    Warm-ups and decay may overlap; at each step the lowest of their rates counts.
+    """
 
     warmup_steps: int
     """Steps of linear warm-up from step 0; 0 starts at the peak."""
@@ -139,16 +164,16 @@ class WSD:
     decay_steps: int = 0
     """Length of the decay."""
     is_paper: bool = True
-    """Whether its last update has no rate, as in the paper; without, zero is reached one step after it."""
+    """Whether the decay's last update has a rate of zero, as in the paper; if not, zero would come one step later."""
     curve: str = LINEAR
-    """How it falls: one of `DECAYS`."""
+    """How the rate falls in the decay: one of `DECAYS`."""
     rewarm_first: int | None = None
-    """First step after a decayed checkpoint (CPT); None when there is none."""
+    """First step of a second warm-up, after a checkpoint whose rate had decayed to zero; None if there is none."""
     rewarm_steps: int = 0
     """Length of the linear warm-up from `rewarm_first`; 0 returns to the peak at once."""
 
     def __call__(self, step: int) -> float:
-        """Return the multiplier, 0 to 1, of the update that `step` (counted from 0) makes.
+        """Return the share of the peak rate, 0 to 1, that the update number `step` (from 0) has.
 
         Raises:
             ValueError: a negative step, or one after the end of the decay.
@@ -164,12 +189,13 @@ class WSD:
 
         # A second warm-up after a decayed checkpoint.
         if self.rewarm_first is not None:
-            place = step - self.rewarm_first
-            if 0 <= place < self.rewarm_steps:
-                multiplier = min(multiplier, (place + 1) / self.rewarm_steps)
+            steps_since = step - self.rewarm_first
+            if 0 <= steps_since < self.rewarm_steps:
+                multiplier = min(multiplier, (steps_since + 1) / self.rewarm_steps)
 
         # Decay.
         if self.decay_first is not None and step >= self.decay_first:
+            # With one step more, the last update comes one step before the end, and zero is not reached.
             length = self.decay_steps
             if not self.is_paper:
                 length += 1
@@ -179,10 +205,10 @@ class WSD:
 
 
 def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
-    """Return the schedule of one stage of the model.
+    """Return the learning-rate schedule of one stage of a model.
 
-    A second stage or a decay that continues an undecayed trunk stays on the trunk's plateau; only what follows
-    a decayed checkpoint is warmed up again, over the settings' `rewarm_steps` (the paper does not say how).
+    A stage that continues an undecayed one goes on at the peak rate. A stage that continues a decayed one is warmed up
+    again, over the settings' `rewarm_steps`; the paper does not say how.
     """
     # As in the paper, a new model's last update has a rate of 0; from a start, the last update still has a rate.
     schedule = WSD(
@@ -192,6 +218,7 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
         schedule = replace(
             schedule, decay_first=stage.first_step, decay_steps=stage.steps
         )
+    # A second warm-up begins where the last decay before this stage ended.
     stages_before = [item for item in model.stages if item.end <= stage.first_step]
     decay_ends = [item.end for item in stages_before if item.phase == "decay"]
     if decay_ends:

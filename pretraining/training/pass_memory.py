@@ -1,4 +1,8 @@
-"""The memory of one pass of a start's class, measured on this GPU: classes keep too much of their own to be counted."""
+"""GPU memory that training a class of transformers takes, measured on this GPU by a few passes.
+
+A pass is one forward and backward pass over a micro-batch of packed sequences. For this package's own class its memory
+is computed (`pretraining.plan.devices`). Other classes keep too many tensors of their own for that.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,18 @@ from pretraining.starts import Start
 from pretraining.training.objectives import loss_sum, prepare
 
 _STATE_BYTES, _REDUCED_BYTES = 8, 6
-"""Of AdamW by parameter, and of what several GPUs add."""
+"""Bytes a parameter: of AdamW's state, and of what summing gradients over several GPUs adds."""
 _RATIO = 0.5
-"""Of masks; what the head takes is made in chunks and hardly depends on it."""
+"""Share of tokens that is masked; memory hardly depends on it, since logits are computed for a few tokens at a time."""
 
 
 class PassMemory(NamedTuple):
-    """GPU memory of training in bf16, in GB."""
+    """GPU memory of training in bf16, in GB: `fixed` plus `each` times the sequences of a pass."""
 
     fixed: float
-    """Weights, gradients and the optimizer's state."""
+    """GB of weights, gradients and the optimizer's state."""
     each: float
-    """What each sequence of a pass adds."""
+    """GB that each sequence of a pass adds."""
 
 
 def measured_gb(
@@ -39,25 +43,28 @@ def measured_gb(
     *,
     several: bool,
 ) -> PassMemory:
-    """Return the GB that training takes without a pass, and those of each sequence of one.
+    """Return the GPU memory that training a start takes, from passes of one and of three sequences of full length.
 
     Args:
-        start: what is trained; its weights are not read.
-        model_config: of the data.
+        start: the model that training starts from; its weights are not read.
+        model_config: rows, positions and special tokens that data and masks ask for.
         config: the settings.
-        device: a GPU, which is as free afterwards as before.
+        device: a GPU; all that is allocated on it here is freed again.
         several: whether several GPUs share the work.
     """
     model = network_of(start, model_config).to(device).train()
+    # Only `AdaptedModel` has the attribute: not every configuration of transformers says it.
     head_dim = getattr(model, "head_dim", 0) or model.config.head_dim
     backend = resolve_backend(config.machine.backend, device, torch.bfloat16, head_dim)
     model.set_attention_backend(backend.name)
     parameters = sum(tensor.numel() for tensor in model.parameters())
     rule = MaskRule.of(model_config, ratio=_RATIO, seed=0, stream=MLM_STREAM)
     length = config.batches.max_length
+    # Any tokens do: memory depends only on how many there are.
     tokens = np.arange(length) % model_config.vocab_size
     peaks_gb = []
-    # The first pass allocates the gradients. The second and third then differ by two sequences: half is one's memory.
+    # The first pass allocates the gradients and is not counted. The second has one sequence and the third has three, so
+    # half the difference of their peaks is the memory of one sequence.
     for count in (1, 1, 3):
         packed = PackedBatch.of([tokens] * count, max_length=length)
         torch.cuda.reset_peak_memory_stats(device)
@@ -71,6 +78,7 @@ def measured_gb(
     parameter_bytes = _STATE_BYTES
     if several:
         parameter_bytes += _REDUCED_BYTES
+    # The passes had weights and gradients in memory, but no optimizer: its state is added.
     optimizer_gb = parameters * parameter_bytes / 1e9
     fixed_gb = peaks_gb[1] - sequence_gb + optimizer_gb
     return PassMemory(fixed=fixed_gb, each=sequence_gb)

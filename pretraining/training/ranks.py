@@ -1,4 +1,4 @@
-"""This process among those of the job: its place, its device, sums over all of them.
+"""This process among those of the job: its number, its device, sums over all processes.
 
 With Slurm's variables, `srun clm-or-mlm train ...` needs no launcher: every task is one process, the signal Slurm sends
 before a time limit reaches it, and its exit code (75 after a signal) reaches Slurm.
@@ -20,7 +20,7 @@ from composer.utils import dist
 from torch import Tensor
 
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-"""What torch's allocator of GPU memory reads, at the first tensor there."""
+"""Variables with settings of torch's allocator of GPU memory, which reads them at the first tensor on a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Ranks:
 
     @classmethod
     def here(cls, timeout: float = 1200.0) -> Ranks:
-        """Return this process's place, from the variables of torchrun, `composer` or Slurm.
+        """Return this process's number and device, from the variables of torchrun, `composer` or Slurm.
 
         Args:
             timeout: seconds after which torch ends a process that waits for another.
@@ -54,7 +54,7 @@ class Ranks:
             device = torch.device("cpu")
         rank, world = dist.get_global_rank(), dist.get_world_size()
         if world > 1 and not dist.is_initialized():
-            # Before Composer, which would set up the processes with its own timeout.
+            # Composer would otherwise connect the processes later, with a timeout of its own.
             kind = "gpu" if device.type == "cuda" else "cpu"
             dist.initialize_dist(kind, timeout=timeout)
         return cls(rank=rank, world=world, device=device)
@@ -90,52 +90,68 @@ class Ranks:
             dist.barrier()
 
     def share(self, folder: Path) -> bool:
-        """Return whether the processes of all machines see one folder; it must exist."""
+        """Return whether this path is one folder for the processes of all machines, as on a shared disk.
+
+        The first process makes a file there, and the others look for it. All processes must call this.
+
+        Args:
+            folder: a folder that exists on each machine.
+        """
+        # All processes on one machine see its folders.
         if self.local_world == self.world:
             return True
-        # The file's name is a random number: the first process draws it, and the sum brings it to the others.
-        number = self.total(secrets.randbelow(2**40) if self.rank == 0 else 0)[0]
+        # The file's name has a random number, which no other job uses. The first process draws it; in a sum with zeros
+        # the others get it.
+        drawn = secrets.randbelow(2**40) if self.rank == 0 else 0
+        number = self.total(drawn)[0]
         mark = folder / f".shared-{number:.0f}"
         if self.rank == 0:
             mark.touch()
         self.barrier()
         finders = self.total(mark.exists())[0]
+        # `total` has waited for all processes, so all have looked by now.
         mark.unlink(missing_ok=True)
         return finders == self.world
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """Return a CPU tensor's sum over the processes, on the device and without waiting for it."""
+        """Return the sum over all processes of a tensor on the CPU; all processes must call it.
+
+        The sum is on this process's device. On a GPU it may not be computed yet: reading it waits.
+        """
         if self.world > 1:
             tensor = tensor.to(self.device, non_blocking=True)
             dist.all_reduce(tensor)
         return tensor
 
     def each(self, value: float) -> list[float]:
-        """Return the value of every process, by rank."""
+        """Return the values of all processes in the order of their ranks; all processes must call it."""
+        # Each process adds its own value to zeros, so the sums are the values.
         values = [0.0] * self.world
         values[self.rank] = value
         return self.total(*values)
 
     def total(self, *values: float) -> list[float]:
-        """Return each value's sum over the processes, in double precision."""
+        """Return the sum of each value over all processes, in double precision; all processes must call it."""
         sums: list[float] = self.sum(torch.tensor(values, dtype=torch.float64)).tolist()
         return sums
 
 
 def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables to add to `environment`; none outside Slurm, for one task, or under a launcher.
+    """Return torch's variables for a process that Slurm started, to be added to `environment`.
 
-    Tasks must be spread evenly over nodes (`--ntasks-per-node`), one a GPU.
+    Nothing is added outside Slurm, for a single task, or where a launcher such as torchrun has set them already. Tasks
+    must be spread evenly over nodes (`--ntasks-per-node`), one for each GPU.
     """
     tasks = int(environment.get("SLURM_NTASKS", "1"))
     if tasks < 2 or "RANK" in environment or "SLURM_PROCID" not in environment:
         return {}
-    # A job step may run on only some of the job's nodes: its processes meet at the first node of the step.
+    # A job step (one `srun`) may run on only some of the job's nodes. Its processes meet at its own first node.
     job_nodes = environment.get("SLURM_NNODES", "1")
     nodes = int(environment.get("SLURM_STEP_NUM_NODES", job_nodes))
     job_hosts = environment.get("SLURM_JOB_NODELIST", "localhost")
     hosts = environment.get("SLURM_STEP_NODELIST", job_hosts)
-    # Below the ports that Linux gives other programs (32768 and up); by the job's number, two jobs on a node differ.
+    # Linux gives ports from 32768 on to programs that ask for any, so this one is below. It follows from the job's
+    # number, so that two jobs on a node have different ones.
     port = 12_000 + int(environment["SLURM_JOB_ID"]) % 20_000
     return {
         "RANK": environment["SLURM_PROCID"],
@@ -150,6 +166,7 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 def first_host(hosts: str) -> str:
     """Return the first name of a Slurm host list: `n1` of `n1,n2`, `gpu007` of `gpu[007-012,020],x1`."""
+    # Up to the first comma: a stem such as `gpu`, then perhaps brackets, of which the first number counts, then a rest.
     match = re.match(
         r"(?P<stem>[^\[,]+)(?:\[(?P<first>\d+)[^\]]*\](?P<rest>[^,\[]*))?", hosts
     )

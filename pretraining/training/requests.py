@@ -23,11 +23,13 @@ class Requests:
         Args:
             name: the stage, for messages.
             stop_file: asks to stop once it exists.
-            minutes: between checkpoints; 0: the clock asks for none.
+            minutes: time between checkpoints that the clock asks for; 0: it asks for none.
         """
         self._name, self._stop_file, self._minutes = name, stop_file, minutes
         self.signals: list[int] = []
+        """The signals that have come, in order."""
         self.looked_at = 0.0
+        """Time of the last look for the stop file, by the monotonic clock."""
         self._saved_at = time.monotonic()
 
     @contextlib.contextmanager
@@ -44,7 +46,7 @@ class Requests:
         )
 
     def stop(self) -> bool:
-        """Return whether a signal came or, looked for once a second, the stop file exists."""
+        """Return whether a signal has come or the stop file exists, which is looked for at most once a second."""
         now = time.monotonic()
         if self._stop_file is not None and now > self.looked_at + 1:
             self.looked_at = now
@@ -59,5 +61,5 @@ class Requests:
         return time.monotonic() > self._saved_at + 60 * self._minutes
 
     def saved(self) -> None:
-        """Note that there is a checkpoint."""
+        """Note that a checkpoint was saved now: the clock asks for the next one `minutes` later."""
         self._saved_at = time.monotonic()

@@ -1,15 +1,24 @@
-"""One stage being trained by Composer: from its last checkpoint, with its log, validation losses and checkpoints.
+"""Training of one stage with Composer: resumed from its last checkpoint, logged, validated and saved.
 
-The third file of the loop (`train` lists them). Composer runs it: passes, autocast, DDP, devices, loggers, callbacks.
-Whatever the results depend on is passed to it. An update is, in this order:
+The third file of the loop (`train` lists them). Words that are used here:
+
+    stage    consecutive updates with one objective, such as `610m-clm`, or `610m-clm-10k-mlm40`, which branches off the
+             first (its parent) at step 10,000
+    update   one step of the optimizer; a model is at step n after n updates, counted from the start of pretraining
+    rank     one process of the job, on a GPU of its own; all ranks make each update together
+    pass     one forward and backward pass of a rank's model over a micro-batch; an update takes several
+    request  a signal, or a file that the user makes, that asks training to save and stop
+
+Composer runs the loop: passes, autocast, DDP, devices, loggers, callbacks. Whatever the results depend on is handed to
+it by this package. An update is, in this order:
 
     StepData                         the step's batch, its passes and the weights of their tokens
-    StageTraining.batch_start        the rate is noted
-    PretrainingModel.forward, loss   once a pass, with the backward pass after it
+    StageTraining.batch_start        the learning rate is noted
+    PretrainingModel.forward, loss   once a pass, each followed by its backward pass
     StageTraining.after_train_batch  the gradient is clipped, its norm noted
-    optimizer, rates_by_step         the update, and the next one's rate
+    optimizer, rates_by_step         the update, and the learning rate of the next one
     StageTraining.batch_end          the log, and validation when it is time
-    StageTraining.batch_checkpoint   a checkpoint when it is time, and the end when somebody asks for it
+    StageTraining.batch_checkpoint   a checkpoint when it is time, and the end of training after a request
 """
 
 from __future__ import annotations
@@ -64,49 +73,65 @@ from pretraining.training.watchdog import Speed, Watchdog
 logger = logging.getLogger(__name__)
 
 LogRow = dict[str, float | int | str]
-"""A row of the log, with what was measured on the clock."""
+"""A row of the log; `LogWriter` moves the fields that were measured on the clock to a file of their own."""
 EARLIER_PRECISION = "earlier_precision"
-"""Key of a checkpoint and a model: the other precision in which it was trained up to a step, by that step."""
+"""Key in a checkpoint's state and in a model's manifest, where training was resumed in another precision: a table of
+steps, each with the precision in which the model was trained up to that step."""
 _LOST = ("gloo/transport", "remote process exited")
-"""What gloo and NCCL say where the other end of a connection is gone."""
+"""What the errors of gloo and NCCL contain where another process of the job has ended."""
+_BETWEEN, _FORWARD, _BACKWARD = 0, 1, 2
+"""Parts of a step as the watchdog counts them: the model is at the step, the next update has begun, and a backward pass
+of that update has begun."""
 
 
 @dataclass(kw_only=True)
 class StageProgress:
-    """How far a stage is, with its last update."""
+    """How far training has come, and what is logged of the last update."""
 
     step: int = 0
-    """Updates, counted from the start of pretraining."""
+    """Number of updates so far, counted from the start of pretraining."""
     tokens: int = 0
-    """Tokens of all ranks that they were trained on."""
+    """Number of tokens so far, of all ranks together."""
     rate: float = 0.0
-    """Learning rate of the last one."""
+    """Learning rate of the last update."""
     norm: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
-    """Norm of its gradient before it was clipped, ()."""
+    """Norm of the last update's gradient before it was clipped, shape ()."""
 
 
 class _StopUpdateError(Exception):
-    """Somebody asks to stop while an update is being made: it is dropped, and made again when training resumes."""
+    """A request to stop came in the middle of an update or a validation.
+
+    What has begun is dropped, and done again when training resumes.
+    """
 
 
 class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
-    """One stage being trained; Composer calls it around every update."""
+    """Training of one stage: `run` begins it, and Composer calls the methods of a `Callback` in every update."""
 
     data: StepData
-    """Made by `run`, as `speed` by `_fit`: both begin with the first update."""
+    """The batches in the form that Composer reads; `run` makes it."""
     speed: Speed
+    """Counts tokens per second; `_fit` makes it just before the first update, so that no preparation is counted."""
     update: StepBatch
-    """What the update that is being made is trained on."""
+    """This rank's share of the batch of the current update."""
 
     def __init__(
         self, context: TrainingContext, stage: PlannedStage, target: int
     ) -> None:
-        """Take weights and the optimizer's state of the last checkpoint, or the weights of the start or the seed."""
+        """Load the last checkpoint into model and optimizer, and open the log.
+
+        Without a checkpoint, the weights are those of the model that pretraining starts from, or random.
+
+        Args:
+            context: settings, data and ranks of this call.
+            stage: the stage to train.
+            target: step at which training ends.
+        """
         config, ranks = context.config, context.ranks
         self.context, self.stage, self.target = context, stage, target
         self.folder = context.folder(stage.name)
 
-        # Model and optimizer, as far as they are trained.
+        # Model and optimizer; a checkpoint replaces their first state, so only without one the model is initialised.
         checkpoint = context.resume_point(stage, target)
         self.model, attention = build_model(context, is_seeded=checkpoint is None)
         self.optimizer = build_optimizer(
@@ -119,10 +144,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             state = checkpoints.load_state(checkpoint)
             self.progress.step = checkpoint.step
             self.progress.tokens = int(state["tokens"])
-        self.resume_step = self.saved_step = self.progress.step
+        self.resume_step = self.progress.step
+        """Step at which this call begins."""
+        self.saved_step = self.progress.step
+        """Step of the last checkpoint that was loaded or saved."""
         self.is_stopped = False
+        """Whether training ends before the target, because of a request."""
 
-        # Everything on which the last bits of results depend is recorded in each checkpoint.
+        # On these the last bits of all results depend, so each checkpoint records them. `run` may turn on compiling.
         precision = "bf16" if context.bf16 else "fp32"
         self.numerics = {
             "precision": precision,
@@ -131,14 +160,17 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         }
         self.earlier_precision = dict(state.get(EARLIER_PRECISION, {}))
         if checkpoint is not None and state["precision"] != precision:
+            # The keys are text, as in the JSON file that they are written to.
             self.earlier_precision[str(checkpoint.step)] = state["precision"]
 
+        # Earlier stages may have used the same shards: their steps count, so that this stage reads on where they ended.
         spans = context.plan.steps_on_its_data(stage)
         self.batches = StageBatches(
             context.data_of(stage), stage, config, ranks, spans=spans
         )
 
-        # Only the first rank writes, looks for the stop file and keeps time; the others hear of it (`StepData.sums`).
+        # Only the first rank looks for the stop file and at the clock. The others learn of such a request from the sums
+        # over all ranks that are taken in each update (`StepData.sums`).
         is_first = ranks.rank == 0
         self.requests = Requests(
             stage.name,
@@ -147,9 +179,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
         self.log: LogWriter | None = None
         self.writer: checkpoints.CheckpointWriter | None = None
+        # Only the first rank writes.
         if is_first:
             recorded = None
-            # A parent's checkpoint, from which the stage begins, records the parent's log, not this stage's.
+            # The checkpoint may be the parent stage's last one: it then records the parent's log, not this stage's.
             if checkpoint is not None and checkpoint.path.parent == self.folder:
                 recorded = state.get(checkpoints.LOG_RECORD)
             last_row = self._last_step_of_log(checkpoint)
@@ -160,25 +193,31 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.folder, self.log.sync, background=is_background
             )
 
+        # With the step: torch's store keeps what this process reported if it has trained the stage before.
         watched = f"{stage.name}@{self.resume_step}"
         self.watchdog = Watchdog(ranks, watched, 60 * config.machine.timeout_minutes)
         self.meter = Meter(stage.name, target, done=self.resume_step, unit="step")
         self.passes = 0
-        """Passes of the update that is being made."""
+        """Number of passes that have begun in the current update."""
         self.pass_began = 0.0
-        """When the last one began."""
+        """Time at which the last of them began, by the monotonic clock."""
         self.warned_of = set[str]()
-        """What has had no token to predict, and was warned of."""
+        """Which of `step` and `validation` had no token to predict: each is warned of once."""
 
     def run(self) -> bool:
-        """Train to the target; return whether it was reached and nobody asked to stop.
+        """Train up to the target step.
 
-        SIGTERM, SIGUSR1 and the first Ctrl-C of any rank, and the stop file, end it with a checkpoint: after the
-        current update, on a CPU after the current pass, whose update is made again later.
+        Training is asked to stop by SIGTERM, SIGUSR1 or a first Ctrl-C, which any rank may get, or by the stop file. On
+        a GPU it then ends after the current update. On a CPU it ends after the current pass, and the unfinished update
+        is made again when training resumes. A checkpoint is saved in both cases.
+
+        Returns:
+            True when the target was reached without a request to stop. After False, the command exits with a code that
+            asks to be started again.
 
         Raises:
-            KeyboardInterrupt: after Ctrl-C, once saved. The other requests return False, for which the command's exit
-                code asks to be started again.
+            KeyboardInterrupt: Ctrl-C was pressed; the checkpoint has been saved.
+            SystemExit: another process of the job has ended.
             UserError: a loss or a gradient that is not finite, a disk without room, or Weights & Biases cannot be
                 reached.
         """
@@ -193,12 +232,15 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
         self.batches.announce_epochs(first, self.target)
         batches = prefetched(self.batches.of_step, first, self.target)
+
+        def first_pass() -> ObjectiveBatch:
+            return self.batches.of_step(first).microbatches[0]
+
         try:
             with self.meter:
+                # The first pass is tried: only then is it known whether the compiled blocks work.
                 self.numerics["compile"] = compile_model(
-                    self.model,
-                    lambda: self.batches.of_step(first).microbatches[0],
-                    self.context,
+                    self.model, first_pass, self.context
                 )
                 self.data = StepData(
                     batches,
@@ -209,14 +251,17 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 )
                 with self.requests.listening():
                     self._validate_and_fit()
-                    # If the first rank could not write its last checkpoint, all ranks end.
-                    self._agree(None if self.writer is None else self.writer.finish())
+                    # The last checkpoint may still be being written, in a thread of the first rank.
+                    problem = None
+                    if self.writer is not None:
+                        problem = self.writer.finish()
+                    self._raise_on_all_ranks(problem)
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
         # Composer turns a KeyboardInterrupt into a SystemExit.
         except (KeyboardInterrupt, SystemExit) as error:
             if getattr(error, "code", None) == AGAIN:
-                raise  # `_fit` has said why
+                raise  # from `_fit`, which has logged that another process of the job has ended
             self._say_what_is_saved()
             raise KeyboardInterrupt from None
         finally:
@@ -225,8 +270,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.writer.finish()
             if self.log is not None:
                 self.log.close()
-        # A request that came too late for the ranks' last sum ends the command here, before the next stage or the
-        # export.
+        # A request may have come after the last update. It ends the command here, before the next stage or the export.
         if not self.is_stopped:
             self.is_stopped = self._is_any_stopped()
         if self.is_stopped:
@@ -237,7 +281,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         return not self.is_stopped
 
     def _validate_and_fit(self) -> None:
-        """Make the updates up to the target, after the validation that is due before them."""
+        """Make the updates up to the target, after a validation if one is due before the first of them."""
         if starts_with_validation(
             self.context,
             self.stage,
@@ -249,12 +293,16 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             except _StopUpdateError:
                 self.is_stopped = True
                 return
-        # A stage that was stopped in its last validation has no update left.
+        # An earlier call may have been stopped in the validation at the target: then no update is left.
         if self.progress.step < self.target:
             self._fit()
 
     def _fit(self) -> None:
-        """Have Composer's trainer make the updates up to the target; comments say what its arguments are for."""
+        """Make the updates up to the target with Composer's trainer.
+
+        Raises:
+            SystemExit: another process of the job has ended; this one asks to be started again.
+        """
         config, ranks, stage = self.context.config, self.context.ranks, self.stage
         first = self.resume_step
         model = self.context.plan.study.model(stage.models[0])
@@ -268,38 +316,41 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 model=PretrainingModel(self.model),
                 train_dataloader=self.data,
                 max_duration=f"{self.target}ba",
-                # The first batch is that of the step to come: there are none before it to run through.
+                # Composer would skip the batches before the resumed step, but ours begin at that step.
                 spin_dataloaders=False,
                 # AdamW with the state of the checkpoint, and the rate of each update, not of each epoch.
                 optimizers=self.optimizer,
                 schedulers=rates_by_step(self.optimizer, schedule, first, self.target),
                 step_schedulers_every_batch=True,
-                # Clipping, the log, validation and checkpoints are this object; the rest is what settings add.
+                # This object clips, logs, validates and saves. The settings add the rest, such as dashboards.
                 callbacks=[views, self, *added.callbacks],
                 algorithms=added.algorithms,
                 loggers=added.loggers,
                 run_name=stage.name,
                 progress_bar=False,
-                # float32 weights, and autocast in their passes.
+                # Weights are float32 in both precisions: `amp_bf16` casts them in each pass.
                 device="gpu" if ranks.device.type == "cuda" else "cpu",
                 precision="amp_bf16" if self.context.bf16 else "fp32",
-                # Not used: the data loader has made the passes (`StepData`).
+                # Not used: the data loader has split the batch into passes (`StepData`).
                 device_train_microbatch_size=1,
-                # Passes are averaged by their "tokens that generate loss", which are 1 for each (`StepData`).
+                # Composer weighs passes by their number of tokens that generate loss. `StepData` says 1 for each, so
+                # that all passes weigh the same.
                 accumulate_train_batch_on_tokens=True,
                 # Seeds Python, NumPy and torch for algorithms; batches, masks and weights have their own generators.
                 seed=config.seed,
-                # The same timeout as in `Ranks.here`.
+                # Seconds: twice the minutes of the watchdog, which says more and should end the job first.
                 dist_timeout=120 * config.machine.timeout_minutes,
             )
             stack.callback(close, trainer)
-            # The trainer's clock would begin at 0; `max_duration`, callbacks and dashboards count from random weights.
+            # Otherwise the trainer's clock would begin at 0. `max_duration`, callbacks and dashboards count steps from
+            # the start of pretraining.
             trainer.state.timestamp = Timestamp(batch=first, token=self.progress.tokens)
             stack.enter_context(self.watchdog)
             self.speed = Speed()
             try:
                 trainer.fit()
             except _StopUpdateError:
+                # The weights are those after the last whole update; the passes since then only left gradients.
                 self.model.zero_grad(set_to_none=True)
                 self.is_stopped = True
                 if self.progress.step > self.saved_step:
@@ -317,47 +368,55 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 )
                 raise SystemExit(AGAIN) from None
 
-    # Every update: Composer calls these in this order, the three about passes once a pass.
+    # In every update Composer calls these methods, in this order. It calls `before_forward`, `before_backward` and
+    # `after_backward` once a pass, the others once an update.
 
     def batch_start(self, state: State, logger: Logger) -> None:
-        """Note the rate of the update to come: at its end the optimizer has the next one's."""
+        """Begin an update: note its batch, and its learning rate, which the scheduler replaces before `batch_end`."""
         del logger
         assert state.batch.step == self.progress.step
         self.progress.rate = state.optimizers[0].param_groups[0]["lr"]
-        self.update, self.passes = state.batch, 0
-        self.watchdog.mark(self.progress.step, 1)
+        self.update = state.batch
+        self.passes = 0
+        self.watchdog.mark(self.progress.step, _FORWARD)
 
     def before_forward(self, state: State, logger: Logger) -> None:
-        """Drop a CPU's update when somebody asks to stop: one pass takes seconds, the whole update minutes."""
+        """Begin a pass; on a CPU, drop the update here after a request to stop.
+
+        A CPU takes seconds for a pass and minutes for an update. A GPU finishes its update first.
+
+        Raises:
+            _StopUpdateError: any rank was asked to stop, and this is a CPU.
+        """
         del state, logger
         finished_passes = self.passes
         self.passes += 1
         self.pass_began = time.monotonic()
         if self.context.ranks.device.type != "cpu":
             return
-        if self._is_stopped_after(finished_passes, self.update.common_passes):
+        if self._is_stopped_at(finished_passes, self.update.common_passes):
             raise _StopUpdateError
 
     def before_backward(self, state: State, logger: Logger) -> None:
-        """Note how far this process came by itself: the last backward pass waits for the others."""
+        """Tell the watchdog that this rank has got so far: the last backward pass of an update waits for the others."""
         del state, logger
-        self.watchdog.mark(self.progress.step, 2)
+        self.watchdog.mark(self.progress.step, _BACKWARD)
 
     def after_backward(self, state: State, logger: Logger) -> None:
-        """Say after the first pass how long the others take."""
+        """Log after the very first pass how long all the others will take."""
         del state, logger
         if self.progress.step == self.resume_step and self.passes == 1:
             seconds = time.monotonic() - self.pass_began
             self._say_how_long("pass", seconds, self.update.microbatches[0])
 
     def after_train_batch(self, state: State, logger: Logger) -> None:
-        """Clip the whole gradient; Composer's own clipping does not report its norm.
+        """Clip the gradient of the update and note its norm, which Composer's own clipping does not report.
 
-        Where a step has nothing to predict there is no gradient: without one, the optimizer changes neither
-        weights nor moments.
+        A step may have no token to predict on any rank. Its gradient is removed then: AdamW would decay the weights and
+        change its moments even with a gradient of zeros, and leaves parameters without a gradient as they are.
         """
         del logger
-        # Only a rank without a target needs the sum over all ranks, for which it has to wait.
+        # Reading the sum over all ranks makes a GPU wait. A rank that predicts a token itself does not need it.
         if not self.update.counts.any() and not self.data.sums().predicted:
             state.optimizers[0].zero_grad(set_to_none=True)
             return
@@ -366,18 +425,18 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.progress.norm = torch.nn.utils.clip_grad_norm_(parameters, clip_norm)
 
     def batch_end(self, state: State, logger: Logger) -> None:
-        """Log an update, and validate when it is time."""
-        # What the update did. A loss that is not finite ends training before anything is written.
+        """Log the update that has just been made, and validate when it is time."""
+        # What the update did. A loss that is not finite ends training here, before anything is written.
         progress, record = self.progress, self.context.config.record
         tokens_before = progress.tokens
-        # Composer's clock has counted this update, so that the first one ends as step 1.
+        # Composer's clock has counted this update already: the first update ends at step 1.
         progress.step = int(state.timestamp.batch)
         progress.tokens = int(state.timestamp.token)
         loss = float(state.total_loss_dict["loss/train/total"])
         norm = float(progress.norm)
         sums = self.data.sums()
         self._check_finite(loss, norm)
-        self.watchdog.mark(progress.step, 0)
+        self.watchdog.mark(progress.step, _BETWEEN)
         self.speed.count(progress.tokens - tokens_before)
         row: LogRow = {
             "loss": loss,
@@ -396,6 +455,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self._write("train", row)
         if self.context.ranks.rank == 0:
             self.meter.update(progress.step, self._summary(row))
+        # Dashboards take numbers: the fingerprint and the device's name are text.
         metrics = {
             key: value for key, value in row.items() if isinstance(value, float | int)
         }
@@ -408,58 +468,67 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             if validation_loss is not None:
                 metrics["validation_loss"] = validation_loss
 
-        # Dashboards get every step. A curve for each objective, since losses of CLM and MLM do not compare.
+        # Dashboards get every step. Each objective has a curve of its own, since losses of CLM and MLM do not compare.
         objective = self.stage.objective
         logger.log_metrics(
             {f"{objective}/{key}": value for key, value in metrics.items()}
         )
 
     def batch_checkpoint(self, state: State, logger: Logger) -> None:
-        """Save when it is time or somebody asks to stop, and then stop."""
+        """Save a checkpoint when it is time; after a request to stop, save one and stop."""
         del logger
         step = self.progress.step
         sums = self.data.sums()
         is_stopped = sums.stop
         if self.context.ranks.world == 1:
-            # A single rank need not agree with others, so a signal since the update's sum counts as well.
+            # The sum holds requests from before the update. A single rank, which no other has to follow, also obeys one
+            # that came during it.
             is_stopped = is_stopped or self.requests.stop()
         is_due = step % self.context.config.record.save_every == 0
-        # By the clock as well: a crash costs ten minutes, not a thousand steps.
+        # `sums.save` is a request of the clock: so a crash costs ten minutes, not a thousand steps.
         if is_stopped or sums.save or is_due or self._is_milestone():
             with self.speed.paused():
                 self._save()
-            self.watchdog.mark(step, 0)
+            # Saving may have taken long: the watchdog counts its minutes anew from here.
+            self.watchdog.mark(step, _BETWEEN)
             self.requests.saved()
         self.is_stopped = is_stopped
+        # At the target Composer ends by itself.
         if is_stopped and step < self.target:
             state.stop_training()
 
     def _is_milestone(self) -> bool:
-        """Return whether this step is validated and its checkpoint kept: the target, and where other stages branch off,
-        so that the log does not depend on which model was trained first."""
+        """Return whether this step is validated and its checkpoint kept, whatever the settings' intervals say.
+
+        That is so at the target, and at each step where another stage branches off, even if this call trains no model
+        that needs it: so the log does not depend on which model was trained first.
+        """
         step = self.progress.step
         return step == self.target or step in self.stage.keep
 
     # Requests to stop, on which all ranks agree.
 
     def _is_any_stopped(self) -> bool:
-        """Return whether any rank is asked to stop; all ranks call it."""
+        """Return whether any rank was asked to stop. All ranks must call it, since each waits for the others."""
         return self.context.ranks.total(float(self.requests.stop()))[0] > 0
 
-    def _is_stopped_after(self, number: int, common: int) -> bool:
-        """Return whether any rank is asked to stop; False behind the passes that all have.
+    def _is_stopped_at(self, number: int, common: int) -> bool:
+        """Return whether any rank was asked to stop; not looked up at a pass that only some ranks have.
 
         Args:
-            number: of the pass on this rank, from 0.
-            common: passes that every rank has.
+            number: number of the pass on this rank, from 0.
+            common: number of passes that every rank has.
         """
-        # The ranks wait for each other here, so all have to ask equally often.
+        # The ranks wait for each other in `_is_any_stopped`, so each has to call it equally often.
         return number < common and self._is_any_stopped()
 
     # Checkpoints.
 
     def _save(self) -> None:
-        """Have the checkpoint written (on a GPU while training continues) and checkpoints no longer needed removed."""
+        """Save a checkpoint of this step, and remove older ones that nothing needs any more.
+
+        On a GPU it is written while training continues.
+        """
         step, stage = self.progress.step, self.stage
         state: dict[str, Any] = {
             "stage": stage.name,
@@ -474,24 +543,30 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         state["interventions"] = self.context.config.interventions(step)
         if self.log is not None:
             state[checkpoints.LOG_RECORD] = self.log.record()
+        # All ranks: a sharded optimizer sends its parts to the first one, the only one that writes.
         gather_state(self.optimizer)
         problem = None
         if self.writer is not None:
             problem = self.writer.begin(
                 step, self.model, self.optimizer, state, stage.keep
             )
-        self._agree(problem)
+        self._raise_on_all_ranks(problem)
         self.saved_step = step
 
-    def _agree(self, error: UserError | OSError | None) -> None:
-        """End on all processes where the first one could not write a checkpoint."""
-        if self.context.ranks.total(float(error is not None))[0]:
+    def _raise_on_all_ranks(self, error: UserError | OSError | None) -> None:
+        """Raise on every rank if the first one could not write a checkpoint; all ranks call it.
+
+        Args:
+            error: the writer's error on the first rank; None elsewhere, and where all went well.
+        """
+        has_failed = self.context.ranks.total(float(error is not None))[0] > 0
+        if has_failed:
             raise error or UserError(
                 f"the first process could not write a checkpoint at or before step {self.progress.step}"
             )
 
     def _say_what_is_saved(self) -> None:
-        """Warn of an interruption: from which step the same command resumes; only on the first rank."""
+        """Warn that training was interrupted, and say from which step it resumes; only on the first rank."""
         if self.writer is None:
             return
         self.writer.finish()
@@ -509,14 +584,18 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     # Validation.
 
     def _validate(self) -> float | None:
-        """Log the loss on the validation split at its fixed masks and return it; None where nothing is masked."""
+        """Write the loss on the validation split to the log and return it; None where no token is predicted.
+
+        Raises:
+            _StopUpdateError: any rank was asked to stop.
+        """
 
         def after_pass(number: int, seconds: float, batch: ObjectiveBatch) -> None:
-            self.watchdog.mark(self.progress.step, 0)
+            self.watchdog.mark(self.progress.step, _BETWEEN)
             if number == 0 and self.progress.step == self.resume_step:
                 # Times 3: a training pass also goes backward, which costs twice the forward pass that was timed.
                 self._say_how_long("pass of a validation", 3 * seconds, batch)
-            if self._is_stopped_after(number, self.batches.validation_passes):
+            if self._is_stopped_at(number, self.batches.validation_passes):
                 raise _StopUpdateError
 
         sums = validation_sums(self.model, self.batches, self.context, after_pass)
@@ -536,25 +615,42 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             )
         return loss
 
-    # What is logged and said.
+    # The log and messages.
 
     def _last_step_of_log(
         self, checkpoint: checkpoints.Checkpoint | None
     ) -> int | None:
-        """Return the step after which the log's rows go, since they are written again; None where they stay."""
+        """Return the last step whose rows of the log stay; later rows are cut off, since they will be written again.
+
+        Args:
+            checkpoint: the checkpoint that training resumes from.
+
+        Returns:
+            -1 to cut all rows, None to cut none.
+        """
         saved = checkpoints.checkpoint_steps(self.folder)
         if not saved:
             return -1
-        # After an older checkpoint the log is not cut: the later rows belong to newer checkpoints, which stay.
-        return saved[-1].step if saved[-1] == checkpoint else None
+        newest = saved[-1]
+        # Resumed from an older checkpoint, the log stays whole: its last rows belong to the newer ones, which stay.
+        if checkpoint != newest:
+            return None
+        return newest.step
 
     def _write(self, split: str, row: LogRow) -> None:
-        """Write a row of the log, with what each has of its stage; only on the first rank."""
+        """Write a row of the log: these fields, and those that every row has; only on the first rank.
+
+        Args:
+            split: `train` for an update, or `validation`.
+            row: what was measured.
+        """
         if self.log is None:
             return
         stage, step = self.stage, self.progress.step
+        # A masking ratio may change from update to update, but validation always masks at the stage's last one.
         ratio: float | None = stage.lasting_ratio
         if split == "train":
+            # The update that led to this step is numbered from 0, so its number is one less.
             ratio = stage.ratio_at(step - 1)
         whole_row: dict[str, Any] = {
             "step": step,
@@ -566,7 +662,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.log.write(whole_row | row | {"tokens": self.progress.tokens})
 
     def _timings(self) -> LogRow:
-        """Return what was measured on the clock since the last time, of all ranks together."""
+        """Return the fields of a row that differ from run to run: speed since the last row, memory, the machine.
+
+        `mfu` is the share of the GPUs' peak rate that was reached; it is left out where that rate is not known.
+        """
         ranks = self.context.ranks
         speed = self.speed.tokens_per_second()
         flops = model_flops_per_token(
@@ -586,7 +685,11 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         return timings
 
     def _summary(self, row: LogRow) -> str:
-        """Return what the progress bar says of an update."""
+        """Return the progress bar's words on an update.
+
+        Args:
+            row: the update's row of the log, with timings only when it was time to write them.
+        """
         words = f"loss {row['loss']:.3f}" if "loss" in row else "no target"
         words += f", rate {self.progress.rate:.3g}"
         if "tokens_per_second" in row:
@@ -596,12 +699,13 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         return words
 
     def _check_finite(self, loss: float, norm: float) -> None:
-        """Refuse an update whose loss or gradient is not a number, before it reaches a checkpoint."""
+        """Refuse an update whose loss or gradient is not a finite number, before it reaches a checkpoint."""
         if math.isfinite(loss) and math.isfinite(norm):
             return
         step = self.progress.step
         remedy = "at the first step, the weights to start from are not finite or the rate is far too high"
         if step > 1:
+            # The setting `skip` numbers batches from 0: that of the update to this step is one less.
             remedy = (
                 "earlier checkpoints are untouched; to resume from the last one, rerun the command with one change, "
                 f"for example --set skip={step - 1}:10 (skips ten batches)"
@@ -611,13 +715,19 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
 
     def _say_how_long(self, what: str, seconds: float, batch: ObjectiveBatch) -> None:
-        """Log how long a start's updates take on a CPU."""
+        """Log how long the remaining updates take on a CPU, where training starts from an existing model.
+
+        Args:
+            what: what was timed, in words.
+            seconds: time of one pass of an update.
+            batch: the pass's batch.
+        """
         log_cpu_time(
             self.context, self.stage.name, self.progress.step, what, seconds, batch
         )
 
     def _say_no_target(self, what: str) -> None:
-        """Warn that there was nothing to predict: once of steps, once of validations."""
+        """Warn that there was nothing to predict, once for each `what`: `step` or `validation`."""
         if what in self.warned_of:
             return
         self.warned_of.add(what)

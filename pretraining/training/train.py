@@ -1,9 +1,13 @@
-"""Training a model of the study: the stages of its plan in order, trunks that exist reused, the result exported.
+"""Training a model of the study: its stages one after the other, then its export as a Hugging Face folder.
+
+A stage is one run of the optimizer with one objective, such as `610m-clm`. Models share stages: one that is already
+trained, such as a trunk (a stage before its learning rate falls), is reused. Without a start, which is an existing
+model to take weights from (`pretraining.starts`), weights are random.
 
 The loop is read from top to bottom in seven files:
 
     train            the stages of a model, one after the other; then the finished model
-    context          what they share, where each resumes, and what a checkpoint must agree with
+    context          what the stages share, where each resumes, and what a checkpoint must agree with
     stage            one stage: Composer's trainer, and what is done before and after each update
     dataloader       the batch of a step, for this rank
     objectives       what that batch predicts, and its loss
@@ -11,7 +15,8 @@ The loop is read from top to bottom in seven files:
     optimizer        AdamW, its state in a checkpoint, and the rate of a step
 
 Next to them: `validation` measures a stage, `checkpoints` and `log` write what is kept, `ranks` says which process of
-the job this is, `watchdog` which of them hangs or is slow, `pass_memory` what a pass of a start's class takes.
+the job this is, `watchdog` which process hangs or is slow, `pass_memory` how much memory a forward and backward pass of
+another library's class takes.
 
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
@@ -60,7 +65,8 @@ from pretraining.training.stage import EARLIER_PRECISION, StageTraining
 logger = logging.getLogger(__name__)
 
 _SMALL = 1e7
-"""Parameters up to which what a stage leaves in a CPU's memory is not worth the third of a second to free it."""
+"""Number of parameters up to which a stage leaves so little in a CPU's memory that freeing it is not worth a third of
+a second."""
 
 
 def train(
@@ -71,18 +77,18 @@ def train(
     config: TrainingConfig | None = None,
     stop_file: Path | None = None,
 ) -> bool:
-    """Train a model, or one stage of the plan such as the trunk `610m-clm`, as far as it is not done.
+    """Train a model, or one stage of the plan such as the trunk `610m-clm`; what is trained already is reused.
 
     Args:
-        targets: what `pretraining.plan.study_plan.targets_of` gives for a model's name, or a stage's; one that ends in
-            `-s2` is trained with the settings' seed plus 2.
+        targets: what `pretraining.plan.study_plan.targets_of` returns for the name of a model or stage; a name that
+            ends in `-s2` is trained with the settings' seed plus 2.
         data: shards as `clm-or-mlm shards` writes them, a folder or an address (`remote_shards`).
         out: folder of checkpoints, logs and models, shared by the models of a study.
         config: settings in place of the study's.
-        stop_file: once this file exists, save and end: what a signal does, where signals do not reach.
+        stop_file: once this file exists, training saves and ends, as after a signal; for where no signal arrives.
 
     Returns:
-        False when a stop was requested; the same call resumes.
+        True when all is trained; False when training was asked to stop, and the same call resumes it.
 
     Raises:
         UserError: whatever the user can correct, in one sentence.
@@ -97,7 +103,7 @@ def train(
     )
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
-    # Seconds: twice the minutes of the watchdog, whose sentence says more.
+    # In seconds, and twice the minutes of the watchdog, which says more and should end the job first.
     ranks = Ranks.here(timeout=120 * config.machine.timeout_minutes)
     if ranks.rank:
         # Only the first process logs progress; the others only warn.
@@ -120,7 +126,7 @@ def train(
     if targets.is_model:
         refuse_other_folder(model_folder)
         check_tokenizer(context.data_folder, context.data.manifest)
-    # The finished model is checked again, not believed: a damaged one is refused.
+    # A finished model is checked before it is left as it is: a damaged one is refused.
     if targets.is_model and _is_finished(context, *targets.stages[-1], model_folder):
         logger.info("%s: nothing to do; the model is complete", model_folder)
         return True
@@ -136,10 +142,16 @@ def train(
 def _is_finished(
     context: TrainingContext, last: PlannedStage, step: int, model_folder: Path
 ) -> bool:
-    """Return whether a model is there, complete, undamaged and made from what this call would make it from.
+    """Return whether the model's folder is complete and undamaged, and made from what this call would make it from.
+
+    Args:
+        context: study, settings and data of this call.
+        last: the model's last stage.
+        step: the model's last step.
+        model_folder: where the model is, or will be.
 
     Raises:
-        UserError: it is there and damaged, or made from something else.
+        UserError: the folder is damaged, or the model was made from something else.
     """
     remedy = "remove its folder and run the same command to write it again from its last checkpoint"
     manifest = check_model(model_folder, remedy)
@@ -152,7 +164,8 @@ def _is_finished(
     context.check(manifest, last, step, str(model_folder))
     refuse_other_embedding(context.start, manifest, str(model_folder))
     if not (model_folder / LOG).is_file():
-        return False  # `_export` writes it again
+        return False  # without its log it is not complete; `_export` writes only that
+    # The manifest's `records` hold the hashes of files that are not needed to load the model, such as the log.
     if sha256_file(model_folder / LOG) != manifest.get("records", {}).get(LOG):
         raise UserError(
             f"{model_folder / LOG} is damaged (SHA-256); remove it and run the same command to write it again"
@@ -163,13 +176,19 @@ def _is_finished(
 def export_checkpoint(
     checkpoint: Path, data: Path | str, out: Path, *, start: Start | None = None
 ) -> None:
-    """Write any checkpoint as a Hugging Face folder.
+    """Write any checkpoint of a stage as a Hugging Face folder.
+
+    Args:
+        checkpoint: a `step-...` folder of a stage.
+        data: the shards that it was trained on, for their tokenizer.
+        out: folder to make.
+        start: the start that it was trained from; None for random weights.
 
     Raises:
         UserError: it is not a checkpoint, or was trained with another tokenizer than the data's, or from another start.
     """
     saved = _checkpoint_in(checkpoint)
-    # `_remote` is not used, but holds the temporary copy of the small files.
+    # For shards at an address, `folder` is a temporary copy of their small files, which is removed with `_remote`.
     folder, _remote = find_shards(data)
     state = checkpoints.load_state(saved)
     shards = load_manifest(folder)
@@ -188,9 +207,11 @@ def export_checkpoint(
             f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
             "are in state.json)"
         )
-    # The start has the same weights but other small files, as after a repair of its tokenizer: export with these.
+    # The weights are the same, so the hash of the tokenizer's files differs, as after a repair of them. Export with the
+    # files as they are now.
     if start is not None and given_start != recorded_start:
-        data_config(start, shards["tokenizer"], str(data))  # refuses other ids
+        # Called for its check: it refuses a tokenizer that gives texts other ids than the shards have.
+        data_config(start, shards["tokenizer"], str(data))
         logger.warning(
             "%s has the weights that %s was trained from, but its tokenizer's files have changed since; the export "
             "gets what they say now",
@@ -204,6 +225,7 @@ def export_checkpoint(
         **_shift(state["objective"]),
     }
     for key, value in state.items():
+        # These two describe the checkpoint's own files.
         if key not in ("files", "format"):
             manifest[key] = value
     is_causal = OBJECTIVES[state["objective"]].is_causal
@@ -217,7 +239,11 @@ def export_checkpoint(
 
 
 def _checkpoint_in(folder: Path) -> checkpoints.Checkpoint:
-    """Return the checkpoint in a folder, or refuse what is not one."""
+    """Return the checkpoint that a `step-...` folder holds.
+
+    Raises:
+        UserError: it holds none, or an incomplete one.
+    """
     for checkpoint in checkpoints.checkpoint_steps(folder.parent):
         if checkpoint.path.name == folder.name:
             return checkpoint
@@ -227,15 +253,18 @@ def _checkpoint_in(folder: Path) -> checkpoints.Checkpoint:
 
 
 def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
-    """Write a stage's checkpoint as a model into `out/starts`, where others may start from it, and return its folder.
+    """Write a stage's checkpoint as a model into `out/starts`, where other models may start from it.
 
     Args:
-        text: a `step-...` folder of a stage, decayed or not.
-        data: shards with its tokenizer.
-        out: folder of what is trained.
+        text: path of a `step-...` folder of a stage.
+        data: shards that were written with the checkpoint's tokenizer.
+        out: the folder for checkpoints, logs and models, as in `train`.
+
+    Returns:
+        The model's folder.
 
     Raises:
-        UserError: as `export_checkpoint`.
+        UserError: as in `export_checkpoint`.
     """
     checkpoint = Path(text).expanduser().absolute()
     folder = out / "starts" / f"{checkpoint.parent.name}-{checkpoint.name}"
@@ -247,11 +276,12 @@ def checkpoint_as_model(text: str, data: Path | str, out: Path) -> Path:
 
 
 def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> bool:
-    """Train one stage up to a step, unless it is there; return whether it got there."""
-    # First without the lock: models that continue one finished trunk may start at the same moment.
+    """Train a stage up to a step unless that is done; return False when training was asked to stop before."""
+    # First without the lock: jobs whose models share a finished trunk may all look at it at the same moment.
     if context.is_done(stage, target):
         return True
     with _only_process(context.folder(stage.name), stage.name, context.ranks):
+        # Again with the lock: another job may have finished the stage in between.
         if context.is_done(stage, target):
             return True
         checkpoints.check_free(context.folder(stage.name))
@@ -260,14 +290,15 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
         finally:
             is_cuda = context.ranks.device.type == "cuda"
             if is_cuda or context.shape.encoder_parameters > _SMALL:
-                # Composer's trainer has reference cycles, and the next stage or the export needs its memory.
+                # Composer's trainer has reference cycles, which only a collection frees, and the next stage or the
+                # export needs its memory.
                 gc.collect()
             if is_cuda:
                 torch.cuda.empty_cache()
 
 
 def _export(context: TrainingContext, model_folder: Path) -> None:
-    """Write the finished model and its log; if the model is there already, only the log."""
+    """Write the finished model and its log. If the model is there and only its log is missing, write that log."""
     model, ranks = context.targets.model, context.ranks
     stages = [stage for stage, _ in context.targets.stages]
     last = stages[-1]
@@ -278,10 +309,11 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
     check_tokenizer(context.data_folder, data)
     rows, lacks = _log_rows(context, stages, model.steps)
     log = log_text(rows)
-    sealed = check_model(model_folder)
-    if sealed is not None:
-        # A finished model whose log was deleted gets its log back, if it is the log that was sealed.
-        if sha256_bytes(log.encode()) == sealed.get("records", {}).get(LOG):
+    existing = check_model(model_folder)
+    if existing is not None:
+        # The model is finished but its log was deleted. The stages' logs replace it if they give the same bytes, whose
+        # hash the model's manifest holds.
+        if sha256_bytes(log.encode()) == existing.get("records", {}).get(LOG):
             write_text(model_folder / LOG, log)
         else:
             logger.warning(
@@ -293,7 +325,7 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
     config = export_config(
         context.start, context.shape, data["tokenizer"], is_causal=is_causal
     )
-    # The machine is recorded in provenance.json: the model's own files have the same bytes wherever it is trained.
+    # The machine goes only into provenance.json, so that the other files have the same bytes wherever it is trained.
     origin = provenance("full", PACKAGES)
     origin["machine"] = f"{ranks.world} x {ranks.device_name}"
     manifest = _manifest(context, last, state, rows=rows, lacks=lacks)
@@ -323,14 +355,14 @@ def _manifest(
     rows: list[dict[str, Any]],
     lacks: list[str],
 ) -> dict[str, Any]:
-    """Return what a finished model says of itself.
+    """Return the content of a finished model's `manifest.json`: how the model was made.
 
     Args:
-        context: what was trained.
-        last: its last stage.
-        state: of the checkpoint that it is made of.
-        rows: its log.
-        lacks: what the log lacks, in words.
+        context: study, settings and data of this call.
+        last: the model's last stage.
+        state: what the checkpoint that the model is made of records.
+        rows: the rows of the model's log.
+        lacks: a phrase for each stage whose log is not complete.
     """
     manifest: dict[str, Any] = {
         "model": context.targets.model.name,
@@ -359,13 +391,16 @@ def _manifest(
 
 
 def _shift(objective: str) -> dict[str, int]:
-    """Return the field of `config.json` for an objective that predicts a token elsewhere; nothing for the others."""
+    """Return the field of `config.json` that says how many positions before a token it is predicted.
+
+    Only MNTP, which predicts a masked token at the position before it, has this field.
+    """
     shift = OBJECTIVES[objective].shift
     return {PREDICTION_SHIFT: shift} if shift else {}
 
 
 def _source_of(data: dict[str, Any]) -> dict[str, Any]:
-    """Return what a manifest of shards says of their text, with the documents and tokens of each split."""
+    """Return what the manifest of shards says of where their text is from, and the size of each split."""
     sizes = {}
     for name, split in data["splits"].items():
         sizes[name] = {"documents": split["documents"], "tokens": split["tokens"]}
@@ -376,10 +411,14 @@ def _source_of(data: dict[str, Any]) -> dict[str, Any]:
 def _log_rows(
     context: TrainingContext, stages: list[PlannedStage], step: int
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the log's rows of a model's stages, and a phrase on what each stage's log lacks."""
+    """Return the rows of a model's log: those of its stages, one stage after the other, up to a step.
+
+    Returns:
+        The rows, and a phrase for each stage whose log is not complete.
+    """
     rows: list[dict[str, Any]] = []
     lacks: list[str] = []
-    # A stage ends where the model's next begins, though its trunk may be trained further.
+    # Each stage up to where the model's next one branches off: for other models it may have been trained further.
     ends = [*(stage.first_step for stage in stages[1:]), step]
     for stage, end in zip(stages, ends, strict=True):
         stage_rows, lack = _stage_rows(context, stage, end)
@@ -392,18 +431,19 @@ def _log_rows(
 def _stage_rows(
     context: TrainingContext, stage: PlannedStage, end: int
 ) -> tuple[list[dict[str, Any]], str]:
-    """Return a stage's rows up to the step `end`, and what its log lacks, which is warned of; '' if nothing.
+    """Return the rows of a stage's log up to the step `end`, and a phrase on what the log lacks ('' for nothing).
 
-    A lost or damaged log does not stop an export.
+    A lost or damaged log does not stop an export: it is only warned of.
     """
     path = context.folder(stage.name) / LOG
     faults: list[str] = []
     rows = [row for row in read_log(path, faults) if row["step"] <= end]
     logged = {row["step"] for row in rows if row["split"] == "train"}
     every = context.config.record.log_every
+    # Rows are due at multiples of `every`, and the stage's first update ends one step after `first_step`.
     first_due = every * (stage.first_step // every + 1)
     missing = [due for due in range(first_due, end + 1, every) if due not in logged]
-    # Of several faults of one file the first says enough.
+    # If the file has several faults, the first says enough.
     sentences = faults[:1]
     lack = ""
     if missing:
@@ -411,6 +451,7 @@ def _stage_rows(
             f"{stage.name}: {len(missing)} of the steps {missing[0]} to {missing[-1]}"
         )
         sentences.append(f"it has no rows of {lack}")
+    # A checkpoint records the hash of the log as it was then, which also finds rows that were changed.
     elif checkpoints.is_log_changed(path.parent, end):
         lack = f"{stage.name}: the rows up to step {end} as they were written"
         # A fault that was named already explains the change.
@@ -427,11 +468,15 @@ def _stage_rows(
 
 @contextmanager
 def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
-    """Hold the stage's folder, so that two jobs never train the same trunk at once."""
+    """Hold the lock of a stage's folder while the block runs, so that two jobs never train the same stage at once.
+
+    Raises:
+        UserError: another job holds it.
+    """
     path = folder / ".lock"
 
     def end_process() -> None:
-        # The process that took the lease continues from the last checkpoint: this one must not write another file.
+        # The other process continues from the last checkpoint, so this one must not write another file.
         logger.error(
             "%s: another process took over the training of %s; this one ends",
             path,
@@ -443,7 +488,8 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
         holder = None
         if ranks.rank == 0:
             holder = stack.enter_context(try_lease(path, end_process))
-        # If the first process finds the lease taken, all of the job end: the others would wait for it without end.
+        # Only the first rank asks for the lock. If another job holds it, all ranks of this job must end: they would
+        # otherwise wait for the first one for ever.
         if ranks.total(holder is not None)[0]:
             raise UserError(
                 f"{folder}: {holder or 'another process'} is training {name}; wait for it, then run the same command "

@@ -1,6 +1,7 @@
-"""A stage's validation: when the first one is due, its loss at fixed masks, and how long a CPU takes for a stage.
+"""A stage's validation: whether one is due when the stage begins, and its loss; and how long a CPU takes for a stage.
 
-`stage` calls it between updates (the third file of the loop, `train` lists them).
+`stage` calls it between updates (the third file of the loop, `train` lists them). Masks of a validation never change,
+so that losses at different steps compare.
 """
 
 from __future__ import annotations
@@ -25,41 +26,45 @@ from pretraining.training.objectives import ObjectiveBatch, loss_sum
 logger = logging.getLogger(__name__)
 
 AfterPass = Callable[[int, float, ObjectiveBatch], None]
-"""Called after each pass with its number on this rank, from 0, its seconds and its batch."""
+"""Called after each pass of a validation with the pass's number on this rank, from 0, its seconds and its batch."""
 
 
 class ValidationSums(NamedTuple):
     """Sums of a validation over all ranks."""
 
     total: float
-    """Cross-entropy in nats."""
+    """Sum of the predicted tokens' cross-entropies, in nats."""
     predicted: int
-    """Predicted tokens."""
+    """Number of predicted tokens."""
 
 
 def starts_with_validation(
     context: TrainingContext, stage: PlannedStage, step: int, *, is_milestone: bool
 ) -> bool:
-    """Return whether to validate before the first update from `step` on: not where the parent's objective continues.
+    """Return whether a stage that begins or resumes at a step has to validate before its first update.
 
-    Where a validation was stopped, it is still to be done.
+    It has to where it begins, unless the validation at the end of its parent stage measured the same. Where it resumes,
+    it has to if a validation was due at this step and was stopped before its end. All ranks must call this.
 
     Args:
         context: settings, plan and ranks.
-        stage: the stage that begins or resumes.
-        step: updates that it has had, counted from random weights.
-        is_milestone: whether the step is validated whatever its number.
+        stage: the stage.
+        step: the step, counted from the start of pretraining.
+        is_milestone: whether the step is validated even if it is no multiple of the setting `eval_every`.
     """
     record, ranks = context.config.record, context.ranks
+    # With 0 sequences to validate on there are no validations.
     if not record.eval_sequences:
         return False
     if step > stage.first_step:
+        # It resumes.
         if not is_milestone and step % record.eval_every:
             return False
         log = context.folder(stage.name) / LOG
-        # Only the first rank keeps a log; the others learn its answer from the sum.
+        # Only the first rank has the log. The others learn its answer from the sum, to which they add 0.
         lacks_row = ranks.rank == 0 and not _has_validation(log, step)
         return ranks.total(float(lacks_row))[0] > 0
+    # It begins.
     if stage.parent is None:
         return True
     return _measures(context.plan.stage(stage.parent)) != _measures(stage)
@@ -71,7 +76,7 @@ def _has_validation(log: Path, step: int) -> bool:
 
 
 def _measures(stage: PlannedStage) -> tuple[object, ...]:
-    """Return what the validation losses of a stage depend on, besides the weights."""
+    """Return what a stage's validation loss depends on besides the weights: objective, masking ratio and shards."""
     return stage.objective, stage.lasting_ratio, stage.data
 
 
@@ -81,13 +86,13 @@ def validation_sums(
     context: TrainingContext,
     after_pass: AfterPass,
 ) -> ValidationSums:
-    """Return the loss on the validation split at its fixed masks; the model trains again afterwards.
+    """Compute the loss on the validation split, and put the model back into training mode.
 
     Args:
-        model: what is trained.
+        model: the model.
         batches: the stage's batches.
         context: ranks and precision.
-        after_pass: may raise, which ends the validation.
+        after_pass: called after each pass; if it raises, the validation ends with that error.
     """
     ranks = context.ranks
     total = predicted = 0.0
@@ -117,20 +122,23 @@ def log_cpu_time(
     seconds: float,
     batch: ObjectiveBatch,
 ) -> None:
-    """Log how long a start's updates take on a CPU, whose speed only its first pass shows.
+    """Log how long the remaining updates take on a CPU, where training begins from an existing model (a start).
+
+    A GPU's hours are estimated before training. A CPU's speed is known only from a pass.
 
     Args:
-        context: what is trained, and where.
+        context: model, settings and ranks.
         stage: the stage's name, for the message.
-        step: updates that the model has had.
-        what: the pass that was timed, in words.
-        seconds: time that a pass of an update takes.
-        batch: the pass's batch.
+        step: updates that the model has had so far.
+        what: what was timed, in words.
+        seconds: time of one pass of an update.
+        batch: the batch of that pass.
     """
     if context.start is None or context.ranks.device.type != "cpu":
         return
     batches = context.config.batches
     updates = context.targets.model.steps - step
+    # Of one rank: its sequences of an update, and the passes that they fill.
     sequences = math.ceil(batches.global_batch / context.ranks.world)
     passes = updates * math.ceil(sequences / batches.microbatch)
     logger.info(

@@ -1,7 +1,12 @@
-"""How fast the processes of a job move, and the job's end where one of them hangs.
+"""The end of a job in which a process hangs, and the speed of training.
 
-torch ends a process that waits for another only after its own time-out, with pages of text from each process, and on
-a GPU by an abort. The watchdog is earlier: one process says in one sentence which rank has stopped, and where.
+A rank is one process of the job, by its number; a step is one update, which all ranks make together. If one rank hangs,
+the others wait for it. torch ends a process that waits only after its own time-out, with pages of text from each
+process, and on a GPU by an abort. The watchdog is earlier: one process logs in one sentence which rank has stopped, on
+which machine, and all processes end.
+
+The ranks report to each other through torch's store: a table of keys and values that all processes of a job can read
+and write, kept by the first one.
 """
 
 from __future__ import annotations
@@ -25,41 +30,51 @@ from pretraining.training.ranks import Ranks
 logger = logging.getLogger(__name__)
 
 _MOST_BEAT = 5.0
-"""Most seconds from one report to the next."""
+"""Most seconds from one report of a process to its next."""
 _LOOKS = 4
-"""Reports that a process misses before it counts as stopped."""
+"""A process counts as stopped if it has not reported for this many times the interval of reports."""
 
 
 class _Report(NamedTuple):
     """State of a rank as it tells the others; a JSON list in the store."""
 
     step: int
-    """The update that it is in."""
+    """The step that it has reached."""
     part: int
-    """What has begun of it."""
+    """Number of the part of the next update that has begun; rises within a step."""
     beats: int
-    """Rises as long as the process runs at all."""
+    """Number of its reports: rises as long as the process runs at all."""
     machine: str
-    """The machine it runs on."""
+    """Name of its machine."""
 
 
 class Watchdog(AbstractContextManager["Watchdog"]):
-    """Ends the processes of a job, each by itself, once a step has not come further for too long.
+    """Ends this process once training has not moved on for too long; so does the watchdog of every other process.
 
-    While the block runs, a thread of every process tells the others how far it is, through torch's store.
+    While the block runs, a thread of every process reports to the others how far it is.
     """
 
     def __init__(self, ranks: Ranks, name: str, seconds: float) -> None:
-        """Watch a stage, by its name; does nothing where there is one process."""
+        """Prepare to watch; where there is only one process, nothing is watched.
+
+        Args:
+            ranks: this process among those of the job.
+            name: what is trained, for messages and for the keys of reports.
+            seconds: time without progress after which the job is ended.
+        """
         self._ranks, self._name, self._seconds = ranks, name, seconds
         self._beat = min(_MOST_BEAT, seconds / 20)
+        """Seconds between reports."""
         self._position = 0, 0
+        """The step that was reached, and the part of the next update that has begun."""
         self._moved_at = time.monotonic()
+        """Time at which it was reached."""
         self._beats = 0
         self._over = threading.Event()
+        """Set at the end of the block."""
 
     def mark(self, step: int, part: int) -> None:
-        """Note that a part of a step has begun; both rise, `part` within its step."""
+        """Note that training has come so far: to a step and, in it, to a part of the next update, by its number."""
         self._position = step, part
         self._moved_at = time.monotonic()
 
@@ -67,7 +82,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         """Begin to watch."""
         self._moved_at = time.monotonic()
         if self._ranks.world > 1:
-            # A separate connection: the training's connection may be held by a call that waits.
+            # A connection of its own: training may be waiting in a call that holds the other one.
             self._store = distributed_c10d._get_default_store().clone()
             self._store.set_timeout(timedelta(seconds=10 + _LOOKS * self._beat))
             threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
@@ -95,11 +110,12 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         report = _Report(*self._position, self._beats, platform.node())
         try:
             self._store.set(self._key(self._ranks.rank), json.dumps(report))
-        except RuntimeError:  # whoever keeps the store is gone, as `_reports` will find
+        except RuntimeError:
+            # The process that keeps the store has ended. `_end` will find that, too, and name it.
             return
 
     def _reports(self) -> dict[int, _Report]:
-        """Return what each rank reported last; nothing of those that have not."""
+        """Return the last report of each rank that has reported."""
         reports = {}
         for rank in range(self._ranks.world):
             key = self._key(rank)
@@ -109,9 +125,10 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         return reports
 
     def _end(self) -> None:
-        """End this process, unless it moves again meanwhile; the first rank that runs says which ones have stopped.
+        """End this process because training does not move on, unless it moves on in the meantime.
 
-        Stopped is who reports nothing new between two looks; where all do, whoever is behind the others.
+        A rank has stopped if it reports nothing new for a while. If all ranks report, those have stopped that are
+        behind the others. The first rank that has not stopped logs the message for all.
         """
         world = range(self._ranks.world)
         try:
@@ -121,32 +138,41 @@ class Watchdog(AbstractContextManager["Watchdog"]):
                 self._report()
             after = self._reports()
         except RuntimeError:
-            # The store is gone, so the first rank, which keeps it, has ended.
+            # The store is gone, so the first rank, which keeps it, has ended. The others count as running: reports are
+            # made up for them that differ from `before`.
             before = {}
             after = {rank: _Report(0, 0, 0, "the first node") for rank in world[1:]}
+        # The ranks that have stopped: without a report, or with the same report as before.
         lost = []
         for rank in world:
             if rank not in after or before.get(rank) == after[rank]:
                 lost.append(rank)
         if not lost:
+            # All processes run, so one of them waits or computes without end. It is behind the others.
             positions = {
                 rank: (report.step, report.part) for rank, report in after.items()
             }
             least, most = min(positions.values()), max(positions.values())
             if least < most:
                 lost = [rank for rank in world if positions[rank] == least]
+        # If all ranks seem to have stopped, the first one logs the message.
         running = [rank for rank in world if rank not in lost] or [0]
         if self._over.is_set() or not self._is_late():
-            return  # it was only slow
+            return  # training was only slow: it has moved on since
         if self._ranks.rank == running[0]:
             logger.error("%s", self._sentence(lost, after))
         else:
-            # Wait until the message is logged: the first process to end may end the others too.
+            # Leave time for that message: when one process ends, the job's launcher may end the others.
             time.sleep(_LOOKS * self._beat)
         os._exit(AGAIN)
 
     def _sentence(self, lost: list[int], reports: dict[int, _Report]) -> str:
-        """Return the last message: which ranks have stopped on which machines, and how to resume."""
+        """Return the message: which ranks have stopped, on which machines, and how to resume.
+
+        Args:
+            lost: the ranks that have stopped; empty if none is behind the others.
+            reports: the last report of each rank.
+        """
         who = "no rank is behind, so look at the network or the GPUs"
         if lost:
             names = ", ".join(str(rank) for rank in lost)
@@ -162,7 +188,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
 
 
 class Speed:
-    """Tokens a second of all processes since the last row of the log, but for the time of what is `paused`."""
+    """Counts the tokens of all processes and their time, for tokens per second since the last row of the log."""
 
     def __init__(self) -> None:
         """Begin to count."""
@@ -175,9 +201,10 @@ class Speed:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave out the time of the block."""
+        """Do not count the time of the block."""
         paused_at = time.monotonic()
         yield
+        # As if counting had begun so much later.
         self._began += time.monotonic() - paused_at
 
     def tokens_per_second(self) -> float:
