@@ -266,7 +266,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         self.is_padded = (
             "position_ids" not in parameters or not inner._can_set_attn_implementation()
         )
-        # A decoder would otherwise keep keys and values for the next token.
+        # Arguments of every call: a decoder would otherwise keep keys and values for a next token.
         self._more = {"use_cache": False} if "use_cache" in parameters else {}
         # Some classes (RoBERTa) number positions not from 0: their tables begin with rows for padding.
         self.first_position = max(

@@ -98,8 +98,8 @@ def _loss_and_error(
     index = targets.unsqueeze(1).where(has_target, 0)
     target_logits = wide.gather(1, index)
     top = wide.amax(dim=1, keepdim=True)
-    # The greatest logit is subtracted so that exp does not overflow. In place, to save memory; a compiler does that
-    # itself.
+    # The greatest logit is subtracted so that exp does not overflow. In place, to save memory: `wide` is not read again.
+    # A compiler saves the memory itself.
     compiling = torch.compiler.is_compiling()
     exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
     norm = exponentials.sum(dim=1, keepdim=True)
@@ -161,14 +161,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
         Args:
             ctx: torch's object for what the backward pass needs.
-            hidden: as in `linear_cross_entropy`, with the next three.
-            weight: the head's weight.
-            labels: the targets.
-            weights: factor of each position.
-            rows: positions of a chunk.
+            hidden: hidden states, (N, H).
+            weight: the head's weight, (V, H).
+            labels: the targets, (N,).
+            weights: factor of each position's cross-entropy, (N,), or None.
+            rows: number of positions in a chunk.
             compute: type of the matrix products.
-            wanted: whether gradients are on.
-            between: `_loss_and_error`, perhaps compiled: from a chunk's logits to its loss and their gradient.
+            wanted: whether gradients are wanted, of those inputs that ask for one.
+            between: `_loss_and_error`, perhaps compiled: from a chunk's logits to its loss and its gradient by them.
         """
         wide = torch.float64 if compute == torch.float64 else torch.float32
         needs_hidden = wanted and ctx.needs_input_grad[0]
@@ -178,6 +178,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         factors = None if weights is None else weights.to(wide).unsqueeze(1)
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
         grad_weight = torch.zeros_like(weight, dtype=wide) if needs_weight else None
+        # Types are chosen by hand here.
         with torch.autocast(hidden.device.type, enabled=False):
             product_weight = weight.to(compute)
             for start in range(0, hidden.shape[0], rows):
@@ -189,6 +190,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 # The error may use the logits' memory by now; if not, free it for the next chunk.
                 del logits
                 total += loss
+                # logits = states @ weight.T, so their gradient (the error) times one factor is that of the other.
                 if grad_hidden is not None:
                     grad_hidden[part] = error @ product_weight
                 if grad_weight is not None:
@@ -199,6 +201,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients by the arguments of `forward`, scaled by the one that arrives for the summed loss."""
         (scale,) = grads
         grad_hidden, grad_weight = ctx.saved_tensors
         if grad_hidden is not None:

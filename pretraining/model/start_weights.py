@@ -112,11 +112,20 @@ def load_start(start: Start, seed: int) -> Trained:
 
 
 def load_corrected(start: Start, seed: int) -> Trained:
-    """Do what `load_start` does for a start that `as_loaded` returned; that compares large tensors, so not twice."""
+    """Return what `load_start` returns, for a start that `as_loaded` has returned: it need not read large tensors again.
+
+    Args:
+        start: the start, as `as_loaded` returned it.
+        seed: seed for weights that the start lacks.
+
+    Raises:
+        UserError: as in `load_start`.
+    """
     if start.is_own:
         return _load_own(start, seed)
     inner = _load_inner(start, seed)
     _grow(inner, start)
+    # A Llama that our own class computes, with the same names of weights.
     config = _config_of_llama(start)
     if config is not None:
         ours = _own_class(start, config)
@@ -135,6 +144,7 @@ def load_corrected(start: Start, seed: int) -> Trained:
 
 def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
     """Return the model of an own start; a head that its folder lacks is drawn from the seed."""
+    # A missing head is drawn from torch's global generator, which is put back afterwards.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = load_encoder(start.folder, EuroBertForMaskedLM, is_causal=False)
@@ -236,9 +246,9 @@ def as_loaded(start: Start) -> Start:
         # Files may leave out the prefix of the model without a head, such as `model.`, or have it where the class does
         # not.
         base = name.removeprefix(f"{names.prefix}.")
-        for known in (name, base, f"{names.prefix}.{base}"):
-            if known in start.tensors:
-                return known
+        for candidate in (name, base, f"{names.prefix}.{base}"):
+            if candidate in start.tensors:
+                return candidate
         return None
 
     embedding, head = in_file(names.embedding), in_file(names.head)
@@ -293,9 +303,9 @@ class _Names:
     prefix: str
     """What the names of all tensors but the head's begin with, as `model`."""
     embedding: str
-    """Name of the embedding's weight."""
+    """Name of the embedding's weight; empty if it is not among the model's parts."""
     head: str
-    """Name of the weight of the head's last layer."""
+    """Name of the weight of the head's last layer; empty as for the embedding."""
 
 
 def _names_of(start: Start) -> _Names:
@@ -343,6 +353,7 @@ def _load_inner(start: Start, seed: int) -> Any:
     """
     auto, config = _class_of(start)
     try:
+        # transformers draws weights that the files lack from torch's global generator, which is put back afterwards.
         with torch.random.fork_rng(devices=[]), quiet():
             torch.manual_seed(seed)
             inner, info = auto.from_pretrained(
@@ -362,6 +373,7 @@ def _load_inner(start: Start, seed: int) -> Any:
                 info["missing_keys"] -= head.keys()
     except Exception as error:  # safetensors and transformers raise kinds of their own
         raise unloadable(start, error) from None
+    # Names of tensors, each with its shape in the files and by the configuration; the first name is enough.
     if info["mismatched_keys"]:
         name, in_file, in_class = min(info["mismatched_keys"])
         raise UserError(

@@ -241,10 +241,11 @@ def additions(
     is_logged = bool(record.tensorboard or record.wandb)
     for word, part in _created("callbacks", record.callbacks, Callback):
         # A logger is also a callback by its class, but the trainer takes loggers separately.
-        kind = added.loggers if isinstance(part, LoggerDestination) else added.callbacks
+        is_logger = isinstance(part, LoggerDestination)
+        group = added.loggers if is_logger else added.callbacks
         # Composer's own callbacks only log; a user's (MODULE:CLASS) may do anything.
         if is_logged or ":" in word:
-            kind.append(part)
+            group.append(part)
     for _, part in _created("algorithms", record.algorithms, Algorithm):
         added.algorithms.append(part)
     if record.tensorboard and rank == 0:

@@ -122,7 +122,7 @@ class TrainingContext:
         if start is None or (start.is_our_class and is_compiled):
             fits = largest_microbatch(self.shape, free_gb, length, several=is_shared)
         else:
-            # For classes of transformers the memory of a pass cannot be computed: try a few passes.
+            # For transformers' classes, and without compiled blocks, memory cannot be computed: try a few passes.
             memory = measured_gb(
                 start, self.model_config, config, ranks.device, several=is_shared
             )
@@ -273,6 +273,7 @@ class TrainingContext:
             return False
         path = self.folder(stage.name) / LOG
         rows = read_log(path, []) if path.is_file() else []
+        # Without its log nothing is known of the validation: the stage counts as finished.
         if not rows:
             return False
         # A step's validation row comes after its training row: if a training row is last, the validation is missing.

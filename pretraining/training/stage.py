@@ -216,7 +216,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             asks to be started again.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C was pressed; the checkpoint has been saved.
+            KeyboardInterrupt: Ctrl-C was pressed; the log says what has been saved.
             SystemExit: another process of the job has ended.
             UserError: a loss or a gradient that is not finite, a disk without room, or Weights & Biases cannot be
                 reached.
@@ -266,6 +266,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             raise KeyboardInterrupt from None
         finally:
             batches.close()
+            # After an error, a checkpoint may still be being written.
             if self.writer is not None:
                 self.writer.finish()
             if self.log is not None:
@@ -291,6 +292,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             try:
                 self._validate()
             except _StopUpdateError:
+                # There is nothing to save: no update was made yet.
                 self.is_stopped = True
                 return
         # An earlier call may have been stopped in the validation at the target: then no update is left.
@@ -305,6 +307,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """
         config, ranks, stage = self.context.config, self.context.ranks, self.stage
         first = self.resume_step
+        # Any model that has this stage: models share a stage only if its learning rates are the same in all of them.
         model = self.context.plan.study.model(stage.models[0])
         schedule = stage_schedule(model, stage, config.optimizer)
         added = additions(config, stage.name, self.folder / "tensorboard", ranks.rank)
@@ -350,7 +353,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             try:
                 trainer.fit()
             except _StopUpdateError:
-                # The weights are those after the last whole update; the passes since then only left gradients.
+                # Raised in a pass or in a validation. The weights are those after the last whole update; the passes
+                # since then have only left gradients.
                 self.model.zero_grad(set_to_none=True)
                 self.is_stopped = True
                 if self.progress.step > self.saved_step:
@@ -485,7 +489,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # that came during it.
             is_stopped = is_stopped or self.requests.stop()
         is_due = step % self.context.config.record.save_every == 0
-        # `sums.save` is a request of the clock: so a crash costs ten minutes, not a thousand steps.
+        # `sums.save` is a request of the clock (`save_minutes`): a crash then costs ten minutes, not a thousand steps.
         if is_stopped or sums.save or is_due or self._is_milestone():
             with self.speed.paused():
                 self._save()
