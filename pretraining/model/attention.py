@@ -89,10 +89,11 @@ class AttentionBackend:
         if torch.version.hip is not None:
             return "needs an NVIDIA GPU" if self.capabilities else ""
         major = torch.cuda.get_device_capability(device)[0]
+        # A backend that is made for no certain generation runs on 8 and all later ones.
         if major not in (self.capabilities or range(8, 100)):
             made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
             return f"needs a GPU of compute capability {made_for}, not {major}"
-        # Older versions of torch lack this function.
+        # Older versions of torch lack this function: `list()` then returns no names.
         listed = getattr(torch_attention, "list_flash_attention_impls", list)
         implementations: list[str] = listed()
         if self.implementation not in (None, *implementations):

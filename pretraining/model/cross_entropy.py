@@ -98,8 +98,8 @@ def _loss_and_error(
     index = targets.unsqueeze(1).where(has_target, 0)
     target_logits = wide.gather(1, index)
     top = wide.amax(dim=1, keepdim=True)
-    # The greatest logit is subtracted so that exp does not overflow. In place, to save memory: `wide` is not read again.
-    # A compiler saves the memory itself.
+    # The greatest logit is subtracted so that exp does not overflow. In place, to save memory: nothing below reads
+    # `wide`. A compiler saves the memory itself.
     compiling = torch.compiler.is_compiling()
     exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
     norm = exponentials.sum(dim=1, keepdim=True)

@@ -153,6 +153,7 @@ def sides(outputs: Callable[[Tensor, int], Tensor], probes: Tensor) -> Sides:
     with_padding = of_tokens(padded)
     with_padding_changed = of_tokens(last_changed)
     with_other_padding = of_tokens(other_padding)
+    # Differences are relative to the largest output; 1e-6 is added in case that all outputs are 0.
     scale = plain.abs().max().item() + 1e-6
 
     def gap(one: Tensor, other: Tensor, end: int = _LENGTH) -> float:
@@ -368,7 +369,8 @@ def _sees_sides(
     late_changed = output(late)
     if unchanged is None or early_changed is None or late_changed is None:
         return None
-    limit = 1e-6 * (unchanged.abs().max().item() + 1e-6)
+    # Relative to the largest output; 1e-6 is added in case that all outputs are 0.
+    limit = _SEEN * (unchanged.abs().max().item() + 1e-6)
 
     def differs(other: Tensor, first: int, stop: int) -> bool:
         """Return whether an output differs from the unchanged one at positions [first, stop)."""

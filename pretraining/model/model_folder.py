@@ -161,13 +161,13 @@ def encoder_config(folder: Path) -> EncoderConfig:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
-    # Left out: types, and nested fields, of which only those of rotary positions (`rope_...`) change what is computed.
-    kept = {
-        name: value
-        for name, value in fields.items()
-        if name.startswith("rope_")
-        or (name not in _DTYPES and not isinstance(value, dict | list))
-    }
+    # Of nested fields only those of rotary positions change what is computed.
+    kept = {}
+    for name, value in fields.items():
+        is_rotary = name.startswith("rope_")
+        is_nested = isinstance(value, dict | list)
+        if is_rotary or not (is_nested or name in _DTYPES):
+            kept[name] = value
     try:
         config = EncoderConfig(**kept)
         config.to_dict()

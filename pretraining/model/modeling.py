@@ -348,7 +348,7 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
             inputs_embeds,
             cu_seqlens,
             max_length,
-            None,
+            None,  # attention looks in the configuration's direction
             output_hidden_states,
         )
         logits = self.lm_head(body.last_hidden_state)

@@ -112,7 +112,7 @@ def load_start(start: Start, seed: int) -> Trained:
 
 
 def load_corrected(start: Start, seed: int) -> Trained:
-    """Return what `load_start` returns, for a start that `as_loaded` has returned: it need not read large tensors again.
+    """Return what `load_start` returns, without reading embedding and head once more to compare them.
 
     Args:
         start: the start, as `as_loaded` returned it.
@@ -455,6 +455,7 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
     # `AdaptedModel` has the model of transformers as its attribute `inner`.
     weights = {name.removeprefix("inner."): tensor for name, tensor in state.items()}
     names = _names_of(start)
+    # As in `as_loaded`: the tensors decide how many rows there are and whether the head is tied.
     if {names.embedding, names.head} <= weights.keys():
         embedding, head = weights[names.embedding], weights[names.head]
         start = _corrected(start, len(embedding), not torch.equal(embedding, head))
@@ -527,7 +528,7 @@ def _grow(inner: Any, start: Start) -> None:
             start.text,
             lacks,
         )
-    # `resize_token_embeddings` may have replaced the tensor. A tied head is the same tensor and must not be set twice.
+    # `resize_token_embeddings` may have replaced the tensor. A tied head is the same tensor and is set with it.
     embedding = inner.get_input_embeddings().weight
     tensors = [embedding]
     head = inner.get_output_embeddings()

@@ -141,10 +141,11 @@ def write_checkpoint(
     """
     final = _place(folder, step)
     try:
+        # `making` is a temporary folder, which gets its final name when the block ends well.
         with atomic_folder(final) as making:
-            for name, by_name in tensors.items():
-                save_file(dict(by_name), making / name)
-            files = {name: sha256_file(making / name) for name in tensors}
+            for file, by_name in tensors.items():
+                save_file(dict(by_name), making / file)
+            files = {file: sha256_file(making / file) for file in tensors}
             content = {"format": _FORMAT, "step": step, **state}
             write_manifest(making / _STATE, content, files)
     except SafetensorError as error:
@@ -316,6 +317,7 @@ class CheckpointWriter:
         """
         # Wait for the checkpoint before this one, so that at most one copy of the tensors is in memory.
         problem = self.finish()
+        # A checkpoint of this step that exists already stays as it is.
         is_there = (_place(self._folder, step) / _STATE).is_file()
         if problem is not None or is_there:
             return problem

@@ -77,6 +77,7 @@ class LogWriter:
         self._lost_record: LogRecord | None = None
         if known and log_record(path, known["bytes"]) != known:
             self._lost_record = known
+        # Of all rows so far; `write` carries both on.
         self._size = path.stat().st_size
         self._digest = hashlib.sha256(path.read_bytes())
         # The name of a new file is safe on the disk only after its folder is synced.

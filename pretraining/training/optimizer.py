@@ -139,6 +139,7 @@ def load_optimizer_state(
     for name, parameter in model.named_parameters():
         if f"step.{name}" not in state:
             continue
+        # The number of updates, then the two moments.
         step, *moments = (state[f"{what}.{name}"] for what in _STATE)
         if any(moment.shape != parameter.shape for moment in moments):
             raise ValueError(f"the moments of {name} have a different shape")

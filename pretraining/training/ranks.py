@@ -42,6 +42,7 @@ class Ranks:
             timeout: seconds after which torch ends a process that waits for another.
         """
         os.environ.update(slurm_environment(os.environ))
+        # A setting of the user's own stays.
         is_chosen = any(name in os.environ for name in _ALLOCATOR)
         if torch.version.cuda is not None and not is_chosen:
             # Passes differ in tokens, which fragments memory in segments of fixed size: on 80 GB the 1B model would

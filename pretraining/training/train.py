@@ -117,8 +117,9 @@ def train(
         stop_file=stop_file,
     )
     model_folder = out / "models" / model.name
-    last = targets.stages[-1][0]
+    last, last_step = targets.stages[-1]
     ends_causal = OBJECTIVES[last.objective].is_causal
+    # Of a start of another class only encoders are exported, and after CLM a model is none.
     if targets.is_model and ends_causal and not is_eurobert(start):
         raise UserError(
             f"{model.name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
@@ -127,7 +128,7 @@ def train(
         refuse_other_folder(model_folder)
         check_tokenizer(context.data_folder, context.data.manifest)
     # A finished model is checked before it is left as it is: a damaged one is refused.
-    if targets.is_model and _is_finished(context, *targets.stages[-1], model_folder):
+    if targets.is_model and _is_finished(context, last, last_step, model_folder):
         logger.info("%s: nothing to do; the model is complete", model_folder)
         return True
     for stage, target in targets.stages:
@@ -135,6 +136,7 @@ def train(
             return False
     if targets.is_model and ranks.rank == 0:
         _export(context, model_folder)
+    # The other processes wait here until the first one has written the model.
     ranks.barrier()
     return True
 
