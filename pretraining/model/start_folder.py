@@ -172,7 +172,7 @@ def try_export(start: Start, model: nn.Module, tokenizer_dir: Path) -> None:
     """Refuse, before the first step, a start whose trained weights `export_trained` would refuse after the last one.
 
     The small files of an export are written to a temporary folder, and transformers loads the model from them, with its
-    weights from memory. A `eurobert` is known to load and is not tried.
+    weights from memory. A start that is exported as a `eurobert` is not tried.
 
     Args:
         start: the model that training starts from, as `as_loaded` returned it.
