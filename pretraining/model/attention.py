@@ -161,6 +161,7 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Attentio
         square = torch.ones(length, length, dtype=torch.bool, device=mask.device)
         mask = mask & square.tril()
     itself = torch.eye(length, dtype=torch.bool, device=mask.device)
+    # A query that sees no key is let see itself.
     if not bool(mask.any(-1).all()):
         sees_nothing = ~mask.any(-1, keepdim=True)
         mask = mask | (sees_nothing & itself)
@@ -222,13 +223,14 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
     # Sequences of the same length are the rows of one batch.
     if len(set(lengths)) == 1:
         shape = len(lengths), lengths[0]
+        # From (T, heads, head_dim) to (S, L, heads, head_dim).
         rows = [x.reshape(*shape, *x.shape[1:]) for x in (q, k, v)]
         return dense_attention(*rows, is_causal=is_causal).flatten(0, 1)
     k, v = _repeated(k, q.shape[1]), _repeated(v, q.shape[1])
     # Repeated and transposed to (1, heads, T, head_dim) once for all sequences: for small models, doing so in each
     # sequence would take longer than attention.
-    turned = [x.transpose(0, 1)[None] for x in (q, k, v)]
-    by_sequence = [torch.split(x, list(lengths), dim=2) for x in turned]
+    transposed = [x.transpose(0, 1)[None] for x in (q, k, v)]
+    by_sequence = [torch.split(x, list(lengths), dim=2) for x in transposed]
     parts = []
     for queries, keys, values in zip(*by_sequence, strict=True):
         part = F.scaled_dot_product_attention(

@@ -124,6 +124,7 @@ def write_folder(
     records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     # As it will be read back from the file: tuples become lists, and keys text.
     content: dict[str, Any] = json.loads(json.dumps({**about, "records": records}))
+    # Something is there already, other than an empty folder.
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         existing = None
         if out.is_dir():
@@ -137,9 +138,12 @@ def write_folder(
             f"{out} exists and is not an export of this model: remove it or choose another folder"
         )
     try:
+        # `making` is a temporary folder, which gets its final name when the block ends well.
         with atomic_folder(out) as making:
             files.save(making)
-            if shift := content.get(PREDICTION_SHIFT):
+            # A field that transformers' classes do not have: how many tokens before itself a token is predicted.
+            shift = content.get(PREDICTION_SHIFT)
+            if shift:
                 fields = json.loads((making / "config.json").read_text("utf-8"))
                 write_config(making, fields | {PREDICTION_SHIFT: shift})
             if files.width is not None:
@@ -305,7 +309,8 @@ def checked_files(folder: Path, manifest: Mapping[str, Any], remedy: str) -> lis
     # A user may change the card, and add or remove other files. Such changes are named, not refused. `strangers`
     # returns the files that are not as listed; "" means that the provenance itself may have any content.
     lost = [name for name in files if not (folder / name).exists()]
-    if others := strangers(folder, {**files, path.name: ""}):
+    others = strangers(folder, {**files, path.name: ""})
+    if others:
         sentences.append(f"changed or added since: {first_of(others)}")
     if lost:
         sentences.append(f"removed since: {first_of(lost)}")

@@ -258,7 +258,8 @@ def _files_of(
         # Larger than any model, so that the weights are one file.
         with quiet():
             saved.save_pretrained(folder, max_shard_size="1000GB")
-        if head := _head_outside(model, saved):
+        head = _head_outside(model, saved)
+        if head:
             save_file(head, folder / LM_HEAD, metadata={"format": "pt"})
         # An encoder generates no text.
         (folder / "generation_config.json").unlink(missing_ok=True)
@@ -341,6 +342,7 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
     # Fields of the start that are no longer true: how its objective shifted predictions, and labels of a removed head.
     for name in (PREDICTION_SHIFT, *_LABELS):
         fields.pop(name, None)
+    # Families with a field of their own for the direction have it in their saved configuration already.
     if has_own_flag(config):
         fields.pop("is_causal", None)
     else:
