@@ -1,7 +1,17 @@
-"""Models: what each starts from and its stages, and names as one grammar for them.
+"""Models: what each is trained from and in which stages, and the grammar of the names that say so.
 
-A model is a start (random weights, or another model) and stages; what kind it is, where it switches and how much of it
-is CLM are questions to the stages. A name in the released scheme says everything about a model from random weights:
+A model begins from random weights, or from another model's weights (its start), and is trained in stages. All else that
+is asked of a model, such as its kind, its share of CLM or the step at which the objective switches, follows from its
+stages. These words are used throughout:
+
+- stage: consecutive steps with one objective, either stable (before the learning rate falls) or in the decay.
+- decay: the steps in which the learning rate falls to zero.
+- budget: all steps of a finished model, the last ones of which are its decay.
+- trunk: stable steps from which several models branch off, each with a decay of its own.
+- seed: what distinguishes repeated pretrainings of a model; a model that was not repeated has seed 0.
+
+A name says everything about a model that begins from random weights. The names below are in the scheme (the grammar) of
+the released models:
 
     610m-mlm40-42k                40k stable steps of MLM at 40 %, then 2k of decay
     610m-clm-10k-mlm40-42k        10k steps of CLM without decay, then MLM at 40 % up to step 42k, decay included
@@ -9,8 +19,10 @@ is CLM are questions to the stages. A name in the released scheme says everythin
     610m-mlm40-42k-1000           the undecayed trunk of 610m-mlm40-42k at step 1,000
     610m-mlm40-42k-s1             610m-mlm40-42k pretrained again with another seed, the study's plus 1
 
-Beyond the paper's: more stages (610m-clm-10k-mlm40-32k-clm-42k), and a masking ratio that changes over its stage
-(610m-mlm40to15-42k). A study file has names of one's own for what no name says (`pretraining.plan.model_tables`).
+Two kinds of names are not among the paper's: with more stages (610m-clm-10k-mlm40-32k-clm-42k), and with a masking
+ratio that changes over its stage (610m-mlm40to15-42k). For models that no such name describes, a study file has tables
+under names of the user's choice (`pretraining.plan.model_tables`).
+
 The paper's models are in `pretraining.paper_models`.
 
 Standard library only.
@@ -42,10 +54,11 @@ class Objective:
     is_causal: bool = False
     """Whether attention looks back only, in training and in the exported model's configuration."""
     shift: int = 0
-    """How many tokens before a predicted one its logits are read; exports record it as `PREDICTION_SHIFT`."""
+    """Distance from a token to the earlier position whose logits predict it, for objectives with a masking ratio: 0 for
+    MLM, 1 for MNTP. The configurations of exported models record it as `PREDICTION_SHIFT`."""
     prepare: str
-    """`MODULE:FUNCTION`, imported when a stage is trained: makes an `ObjectiveBatch` of a packed batch and a mask rule,
-    which is None without a ratio (`pretraining.training.objectives`)."""
+    """`MODULE:FUNCTION`, imported when a stage is trained. The function makes an `ObjectiveBatch` of a packed batch and
+    a mask rule, which is None for an objective without a ratio (`pretraining.training.objectives`)."""
 
 
 OBJECTIVES = Registry(
@@ -67,18 +80,20 @@ OBJECTIVES = Registry(
 )
 """The objectives that names are made of and stages are trained on."""
 PREDICTION_SHIFT = "prediction_shift"
-"""Field of `config.json`: how many tokens before itself a token is predicted; heads for tokens also read it there."""
+"""Field of an exported `config.json` that holds `Objective.shift`. A head that classifies tokens reads each token's
+features as many positions before it."""
 
 
 class StageObjective(NamedTuple):
-    """An objective with its masking ratio, as a name gives them; `str` writes it as the name does: `mlm40`."""
+    """An objective with its masking ratio, as a name gives them. `str` writes both as the name does: `mlm40`."""
 
     name: str
     """Name in `OBJECTIVES`."""
     ratio: int | None
     """Masking ratio in percent; None for objectives without one."""
     last_ratio: int | None = None
-    """Masking ratio of the stage's last step, where it changes linearly from `ratio` to it."""
+    """Masking ratio of the stage's last step where the ratio changes linearly from `ratio` on; None where it is
+    constant."""
 
     def __str__(self) -> str:
         text = f"{self.name}{self.ratio or ''}"
@@ -87,11 +102,11 @@ class StageObjective(NamedTuple):
         return text
 
     def label(self) -> str:
-        """Return how tables and figures write it: `CLM`, `MLM 40 %`, `MLM 40 to 15 %`."""
+        """Return the objective as tables and figures write it: `CLM`, `MLM 40 %`, `MLM 40 to 15 %`."""
         if self.ratio is None:
             return self.name.upper()
-        falls = f" to {self.last_ratio}" if self.last_ratio else ""
-        return f"{self.name.upper()} {self.ratio}{falls} %"
+        change = f" to {self.last_ratio}" if self.last_ratio else ""
+        return f"{self.name.upper()} {self.ratio}{change} %"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,13 +114,14 @@ class Decay:
     """How the learning rate falls at the end of a stage."""
 
     name: str
-    """Lowercase letters, as study files write it before its steps: `sqrt`."""
+    """Lowercase letters, as study files write the decay before its number of steps: `sqrt`."""
     rate: Callable[[float], float]
-    """The rate as a share of the peak after a share of the decay's steps: falls from 1 at 0 to 0 at 1."""
+    """The learning rate as a share of its peak, given the share of the decay's steps that have been made: 1 at 0, 0 at
+    1."""
 
 
 LINEAR = "linear"
-"""The paper's decay, in which every budget of a name ends."""
+"""Name of the paper's decay, in which every model that a name describes ends."""
 DECAYS = Registry(
     "decay",
     [
@@ -115,14 +131,16 @@ DECAYS = Registry(
 )
 """The decays that a study file's stages can end in."""
 _STEPS = r"\d+k?"
+"""Regular expression of a number of steps in a name: `1000` or `42k`."""
 _LONGEST = 120
-"""Letters of the longest name of a model."""
-_SEED_SUFFIX = re.compile(r"(?P<arm>.+)-s(?P<seed>[1-9]\d{0,3})")
-"""The end of a name: pretrained again, with another seed."""
+"""Most characters of a model's name."""
+_SEED_SUFFIX = re.compile(r"(?P<model>.+)-s(?P<seed>[1-9]\d{0,3})")
+"""A name with a seed at its end, of a repeated pretraining: `610m-mlm40-42k-s1`."""
 
 
-def _objectives() -> str:
+def _objective_pattern() -> str:
     """Return the regular expression of an objective's word, its ratios included: `clm`, `mlm40`, `mlm40to15`."""
+    # One ratio from 1 to 99, or two with "to" between them.
     ratios = r"[1-9]\d?(?:to[1-9]\d?)?"
     words = []
     for item in OBJECTIVES.values():
@@ -131,61 +149,70 @@ def _objectives() -> str:
 
 
 def parse_objective(word: str) -> StageObjective:
-    """Return the objective of a word such as `clm`, `mlm40`, `mlm40to15` or, as study files write it, `mlm40-15`.
+    """Return the objective that a word such as `clm`, `mlm40` or `mlm40to15` stands for.
+
+    Two ratios may also have a hyphen between them, as study files write them: `mlm40-15`.
 
     Raises:
-        UserError: it is not one.
+        UserError: the word does not stand for an objective.
     """
+    # Write a hyphen between two digits as names do: `mlm40-15` becomes `mlm40to15`.
     plain = re.sub(r"(\d)-(?=\d)", r"\1to", word)
-    if not re.fullmatch(_objectives(), plain):
-        known = []
+    if not re.fullmatch(_objective_pattern(), plain):
+        examples = []
         for item in OBJECTIVES.values():
-            known.append(f"{item.name}40" if item.has_ratio else item.name)
+            examples.append(f"{item.name}40" if item.has_ratio else item.name)
         raise UserError(
-            f"unknown objective {word!r:.60}; use one of {', '.join(known)}, with a masking ratio from 1 to 99, or two "
-            f"such as mlm40-15 for a ratio that falls{nearest(word, known)}"
+            f"unknown objective {word!r:.60}; use one of {', '.join(examples)}, with a masking ratio from 1 to 99, or "
+            f"two such as mlm40-15 for a ratio that falls{nearest(word, examples)}"
         )
+    # A name of letters, then no ratio (`clm`), one (`mlm40`) or two (`mlm40to15`).
     parts = re.fullmatch(r"([a-z]+)(?:(\d+)(?:to(\d+))?)?", plain)
     assert parts is not None, "names of objectives are lowercase letters"
-    name, ratio, last = parts.groups()
-    if last and last == ratio:
+    name, ratio, last_ratio = parts.groups()
+    if last_ratio and last_ratio == ratio:
         raise UserError(
             f"the masking ratio of {word!r} does not change; write {name}{ratio}"
         )
     return StageObjective(
         name,
         ratio=int(ratio) if ratio else None,
-        last_ratio=int(last) if last else None,
+        last_ratio=int(last_ratio) if last_ratio else None,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Consecutive optimiser steps with one objective and one phase of the schedule; the unit of shared work."""
+    """Consecutive optimiser steps with one objective, in one phase of the learning-rate schedule.
+
+    Models that contain a stage of the same name share it: it is trained once.
+    """
 
     name: str
-    """A trunk's name such as `610m-clm`, that of a second objective such as `610m-clm-10k-mlm40`, or with its last
-    step that of its decay. What has the same name is the same work."""
+    """Of a trunk `610m-clm`; of the stable steps after a switch `610m-clm-10k-mlm40`; of a decay the same with the step
+    at which it ends, `610m-clm-10k-mlm40-42k`."""
     objective: str
     """Name in `OBJECTIVES`: `clm` or `mlm`."""
     ratio: int | None
     """Masking ratio in percent, the first one where it changes; None for CLM."""
     first_step: int
-    """Its first step, counted from random weights or the model's start."""
+    """The stage's first step, counted from random weights or the model's start."""
     end: int
-    """Step after its last."""
+    """Step after the stage's last one."""
     phase: str
-    """`stable` (warm-up included when it begins at 0) or `decay`."""
+    """`stable` (warm-up included when the stage begins at 0) or `decay`."""
     parent: str | None
-    """The stage whose checkpoint at `first_step` this one continues; None for random weights, or the model's start."""
+    """Name of the stage whose checkpoint at `first_step` this one continues; None where this one begins from random
+    weights or from the model's start."""
     last_ratio: int | None = None
-    """The last masking ratio, where it changes."""
+    """The last masking ratio, where it changes; else None."""
     ratio_steps: tuple[int, int] | None = None
-    """The steps [first, end) over which it changes, of which these may be a part; None where it does not."""
+    """The steps [first, end) over which the masking ratio changes; None where it does not. They hold the stage's own
+    steps, and also those of its decay, or of the stable steps before it."""
     curve: str = LINEAR
-    """How the rate falls in a decay: one of `DECAYS`."""
+    """How the learning rate falls in a decay: a name in `DECAYS`."""
     data: str = ""
-    """Folder or address of the shards, where they are not those of the command."""
+    """Folder or address of the stage's shards; empty where they are those of the command's `--data`."""
 
     @property
     def steps(self) -> int:
@@ -199,35 +226,43 @@ class Stage:
 
     @property
     def lasting_ratio(self) -> int | None:
-        """Masking ratio of validation, which stays the same: the last one where it changes."""
+        """Masking ratio in percent that validation uses throughout: the last one where the ratio changes. None for
+        CLM."""
         return self.last_ratio or self.ratio
 
     def ratio_at(self, step: int) -> float | None:
-        """Return the masking ratio in percent of the update that `step` (counted from 0) makes; None for CLM.
+        """Return the masking ratio in percent at a step, counted as `first_step` is; None for CLM.
 
-        The first update of the steps over which it changes has `ratio`, the last one exactly `last_ratio`.
+        Where the ratio changes, the first of `ratio_steps` has `ratio` and the last one exactly `last_ratio`.
         """
         if self.ratio is None or self.last_ratio is None or self.ratio_steps is None:
             return self.ratio
         first, end = self.ratio_steps
         change = self.last_ratio - self.ratio
-        # N updates have N - 1 intervals between the first and the last.
+        # N steps have N - 1 intervals between the first and the last; a single step has none, but must not divide by 0.
         intervals = max(1, end - 1 - first)
         return self.ratio + change * (step - first) / intervals
 
     @property
     def predicted_share(self) -> float:
-        """Share of the positions that pass the head, 0 to 1: the masking ratio, on average; 1 for CLM."""
-        total = 0.0
-        # A ratio changes linearly, so its mean is the mean of both ends.
+        """Share of the positions that pass the language-modeling head, 0 to 1.
+
+        It is 1 for CLM, which predicts at every position, and else the stage's mean masking ratio.
+        """
+        total_percent = 0.0
+        # A ratio changes linearly, so its mean is the mean of the stage's first and last step.
         for step in (self.first_step, self.end - 1):
             ratio = self.ratio_at(step)
-            total += 100.0 if ratio is None else ratio
-        return total / 2 / 100
+            total_percent += 100.0 if ratio is None else ratio
+        return total_percent / 2 / 100
 
     def extras(self) -> dict[str, object]:
-        """Return the fields that are not at their defaults, which no stage of the paper has."""
+        """Return the values of the optional fields that are not at their defaults, by name.
+
+        All stages of the paper have only defaults, so that this is empty for them.
+        """
         extras: dict[str, object] = {}
+        # The defaults of these three are None or an empty text.
         for name in ("last_ratio", "ratio_steps", "data"):
             value = getattr(self, name)
             if value:
@@ -239,45 +274,49 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class StageSpec:
-    """A stage as names and study files give it: an objective up to a step, with its decay."""
+    """What a name or a study file gives for an objective: up to which step it is trained, and with which decay.
+
+    `make_stages` makes one or two stages of it: the stable steps, and the decay.
+    """
 
     objective: StageObjective
-    """What it is trained on."""
+    """What is trained."""
     end: int
-    """Step after its last, counted from the start of pretraining."""
+    """Step after the last one, the decay included, counted from the first step of pretraining."""
     decay_steps: int = 0
-    """Length of the decay at its end; 0 for none."""
+    """Number of steps at the end in which the learning rate falls; 0 for none."""
     curve: str = LINEAR
-    """How the rate falls in it: one of `DECAYS`."""
+    """How the learning rate falls in the decay: a name in `DECAYS`."""
     data: str = ""
-    """Folder or address of the shards, where they are not those of the command."""
+    """Folder or address of the shards; empty where they are those of the command's `--data`."""
     cut: int | None = None
-    """Step at which a checkpoint is taken in place of the end; None for the whole stage."""
+    """Step of the stable steps whose checkpoint is wanted, so that nothing after it is trained; None for all steps."""
 
 
 def make_stages(
     root: str, specs: Iterable[StageSpec], *, usual_decay: int, seed: int = 0
 ) -> tuple[Stage, ...]:
-    """Return all steps that lead to a checkpoint, in order, as stages that other models may share.
+    """Return all steps that lead to a model's checkpoint, in order, as stages that other models may share.
 
-    Models share a stage where its name is the same, so a name holds all that the stage's steps depend on.
+    Models share the stages whose names are equal, so a stage's name must say all that its steps depend on.
 
     Args:
-        root: what their names begin with: a size, or the short name of a start.
+        root: what the stages' names begin with: a size, or the short name of a start.
         specs: at least one, by rising end, each at least as long as its decay.
-        usual_decay: length of a linear decay that names do not mention.
-        seed: of another pretraining.
+        usual_decay: number of steps of a linear decay that the stages' names do not mention.
+        seed: the seed of a repeated pretraining, which the stages' names then end with; 0 for the first one.
     """
     stages: list[Stage] = []
-    parent_name, first_step = root, 0
 
     def add(
         name: str, spec: StageSpec, ratio_span: tuple[int, int], end: int, phase: str
     ) -> None:
+        """Append the stage that continues the last one up to the step `end`, if any step lies between."""
         begin, parent = 0, None
         if stages:
             begin, parent = stages[-1].end, stages[-1].name
-        if end <= begin:  # a switch where the decay begins leaves no stable steps
+        # None does where a model switches as its decay begins: MLM has no stable steps in `610m-clm-40k-mlm40-42k`.
+        if end <= begin:
             return
         # A stage's name is also a folder's, and most file systems allow 255 bytes.
         if len(name) > 2 * _LONGEST:
@@ -301,70 +340,86 @@ def make_stages(
         )
         stages.append(stage)
 
+    # What the names of the next spec's stages begin with, and its first step.
+    parent_name, first_step = root, 0
     for spec in specs:
-        last_step = format_steps(spec.end)
+        end_text = format_steps(spec.end)
         ratio_span = (first_step, spec.end)
         prefix = f"{parent_name}-{spec.objective}"
         if spec.data:
             prefix = f"{prefix}.on.{short_name(spec.data)}"
-        trunk = prefix
+
+        # The stable steps. Their name does not say where they end, since other models may train the same trunk further.
+        stable_name = prefix
         if spec.objective.last_ratio:
-            # The name has the end, since the ratio changes from the first step towards it: another end is other work.
-            trunk = f"{prefix}.by.{last_step}"
+            # A ratio that changes up to the end takes other values with another end, so here the name has the end.
+            stable_name = f"{prefix}.by.{end_text}"
         stable_end = spec.cut or spec.end - spec.decay_steps
-        add(trunk, spec, ratio_span, stable_end, "stable")
+        add(stable_name, spec, ratio_span, stable_end, "stable")
+
+        # The decay. A checkpoint of the stable steps (`cut`) has none. If `decay_steps` is 0, the stable steps have
+        # reached the end already, and `add` appends nothing.
         is_usual_decay = (spec.decay_steps, spec.curve) == (usual_decay, LINEAR)
-        decay = ""
+        unusual_decay = ""
         if spec.decay_steps and not is_usual_decay:
-            decay = f".{spec.curve}{spec.decay_steps}"
-        # A checkpoint that is taken from the stable steps (`cut`) has no decay.
+            unusual_decay = f".{spec.curve}{spec.decay_steps}"
         if spec.cut is None:
-            name = f"{prefix}-{last_step}{decay}"
-            add(name, spec, ratio_span, spec.end, "decay")
+            decay_name = f"{prefix}-{end_text}{unusual_decay}"
+            add(decay_name, spec, ratio_span, spec.end, "decay")
+
+        # "dec", since what continues a decayed checkpoint differs from what continues the trunk at the same step.
         decayed = "dec" if spec.decay_steps else ""
-        parent_name = f"{prefix}-{decayed}{last_step}{decay}"
+        parent_name = f"{prefix}-{decayed}{end_text}{unusual_decay}"
         first_step = spec.end
     return tuple(stages)
 
 
 def short_name(text: str) -> str:
-    """Return a folder or address as a part of a name, without hyphens: `news`, with a hash for all but a word."""
+    """Return a part of a stage's name that stands for a folder or address.
+
+    A single word such as `news` stands for itself. Any other text becomes the last part of its path, with underscores
+    in place of all but letters and digits (hyphens separate the parts of names), and a hash of the whole text.
+    """
     last = text.rstrip("/").rpartition("/")[2]
     words = re.sub(r"[^A-Za-z0-9]+", "_", last)
     word = words.strip("_")[:40]
     if word == text:
         return word
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    # Without a letter or digit in the last part, the hash stands alone.
     return f"{word}.{digest}".lstrip(".")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One checkpoint of the study: what it starts from, its stages, and what follows from them."""
+    """One checkpoint of the study: what it was trained from, its stages, and what follows from them."""
 
     name: str
-    """Name in the released scheme, or one of a study file's own."""
+    """Name in the scheme of the released models, or the name that a study file chose."""
     size: str
-    """`210m`, `610m` or `1b`; of a start its short name."""
+    """`210m`, `610m` or `1b`; for a model with a start, that start's short name."""
     stages: tuple[Stage, ...]
-    """All steps that lead to the checkpoint, in order, as stages that other models may share."""
+    """All steps that lead to the checkpoint, in order, as stages that other models may share; never empty."""
     start: str = ""
-    """What it starts from: a folder or hub id of a model; empty: random weights."""
+    """Folder or hub id of the model from whose weights training begins; empty: random weights."""
     seed: int = 0
-    """Added to the study's seed: weights, masks and order of sequences of another pretraining."""
+    """Number that is added to the study's seed, on which weights, masks and the order of sequences depend; 0 for the
+    first pretraining of a model."""
 
     def again(self, seed: int) -> Model:
-        """Return the model pretrained again with another seed, its stages under names of their own."""
+        """Return the model pretrained again with another seed; its name and those of its stages end in the seed."""
         stages = []
         for stage in self.stages:
-            parent = stage.parent and f"{stage.parent}-s{seed}"
+            parent = None
+            if stage.parent is not None:
+                parent = f"{stage.parent}-s{seed}"
             stages.append(replace(stage, name=f"{stage.name}-s{seed}", parent=parent))
         name = f"{self.name}-s{seed}"
         return replace(self, name=name, stages=tuple(stages), seed=seed)
 
     @property
     def origin(self) -> str:
-        """Name of its start, as figures and tables write it; empty for random weights."""
+        """Name of the start as figures and tables write it; empty for random weights."""
         return self.start.rstrip("/").rpartition("/")[2]
 
     @property
@@ -377,11 +432,12 @@ class Model:
             return "intermediate"
         if any(stage.phase == "decay" for stage in self.stages[:-1]):
             return "continued"
-        return {1: "base", 2: "two-stage"}.get(len(self._segments), "multi-stage")
+        kind_by_segments = {1: "base", 2: "two-stage"}
+        return kind_by_segments.get(len(self._segments), "multi-stage")
 
     @property
     def steps(self) -> int:
-        """Optimiser steps that went into the checkpoint, from random weights or the start on."""
+        """Optimiser steps that lead from random weights, or from the start, to the checkpoint."""
         return self.stages[-1].end
 
     @property
@@ -391,7 +447,11 @@ class Model:
 
     @property
     def _segments(self) -> tuple[Stage, ...]:
-        """The stages in which something new begins: an objective, a ratio, data, or what follows a decay."""
+        """The first stage, and each later one in which something new begins.
+
+        That is another objective, ratio or data, or training that continues after a decay. The decay of an objective's
+        own stable steps is not new.
+        """
         segments = [self.stages[0]]
         for before, after in pairwise(self.stages):
             is_same_objective = before.trained_on == after.trained_on
@@ -402,37 +462,40 @@ class Model:
 
     @property
     def objectives(self) -> tuple[StageObjective, ...]:
-        """Its objectives, first to last: one, or several where it switches."""
+        """The objectives in the order of training: one, or several where the model switches."""
         return tuple(stage.trained_on for stage in self._segments)
 
     @property
     def switch(self) -> int | None:
-        """First step of the second of its objectives; None with one."""
+        """First step of the second objective; None where there is only one."""
         segments = self._segments
         return segments[1].first_step if len(segments) > 1 else None
 
     @property
     def objective(self) -> str:
-        """`clm`, `mlm`, `clm+mlm` or `clm+mlm+clm`."""
+        """Names of the objectives in the order of training: `clm`, `mlm`, `clm+mlm` or `clm+mlm+clm`."""
         return "+".join(objective.name for objective in self.objectives)
 
     @property
     def ratio(self) -> int | None:
-        """Masking ratio of the last step in percent; None when it is CLM."""
+        """Masking ratio of the last step in percent; None when the last step is CLM."""
         return self.stages[-1].lasting_ratio
 
     @property
     def clm_share(self) -> float:
-        """Share of its steps that are CLM, 0 to 1."""
+        """Share of the model's steps that are CLM, 0 to 1."""
         return self.clm_steps / self.steps
 
     @property
     def clm_steps(self) -> int:
-        """Steps of CLM."""
+        """Number of steps of CLM."""
         return sum(stage.steps for stage in self.stages if stage.objective == "clm")
 
     def label(self) -> str:
-        """Return how tables and figures write what it was trained on: `MLM 40 %`, `CLM + MLM 40 %`."""
+        """Return the objectives as tables and figures write them: `MLM 40 %`, `CLM + MLM 40 %`.
+
+        Where a stage has shards of its own, the last part of their path follows: `CLM + MLM 40 % on news`.
+        """
         labels = []
         for stage in self._segments:
             label = stage.trained_on.label()
@@ -443,41 +506,41 @@ class Model:
 
 
 class _NamedStage(NamedTuple):
-    """A stage as a name writes it."""
+    """An objective of a name with its end, as the name writes them: the three parts of `clm-dec42k`."""
 
     objective: str
-    """Its word: `mlm40`."""
+    """The objective's word: `mlm40`."""
     decay: str
-    """`dec` where it ends in a decay that a further stage follows; else empty."""
+    """`dec` where a decay ends the stage and a further stage follows; else empty."""
     steps: str
-    """Its end: `42k`."""
+    """The step at which the stage ends: `42k`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _NameParts:
-    """Parts of a name in the scheme."""
+    """Parts of a name in the scheme: SIZE, then OBJECTIVE-STEPS for each stage, then perhaps the step of a trunk."""
 
     size: str
     stages: tuple[_NamedStage, ...]
     cut: int | None
-    """The step of an undecayed trunk; None for the whole model."""
+    """The step of an undecayed trunk: 1000 in `610m-mlm40-42k-1000`; None for the whole model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """A family of models in the paper's scheme; the paper is one, a miniature another."""
+    """What a study's names have in common: sizes, prefix and decay. The paper's study is one, a miniature another."""
 
     sizes: tuple[str, ...]
     """Size names, smallest first."""
     prefix: str = ""
-    """Put before every name, so that a miniature's models cannot be taken for the paper's."""
+    """Text before every name, so that a miniature's models cannot be taken for the paper's."""
     decay_steps: int = TRAINING.decay_steps
-    """Length of the decay that closes every budget."""
+    """Length of the decay in which every model ends."""
     known: tuple[str, ...] = ()
-    """Names that have been trained, of which the nearest is offered in place of an unknown one."""
+    """Names of trained models, of which the nearest is offered in place of an unknown name."""
 
     def parse(self, name: str) -> Model:
-        """Return the model that `name` stands for, whether or not the study trained it.
+        """Return the model that `name` stands for, whether or not the study lists it.
 
         Raises:
             UserError: the name is not in the scheme, or its steps contradict each other.
@@ -490,8 +553,8 @@ class Design:
             raise UserError(
                 f"unknown model {name!r}; the study has no sizes, so that names say nothing"
             )
-        arm, seed = arm_of(name)
-        parts = self._parts(arm)
+        name_without_seed, seed = arm_of(name)
+        parts = self._parts(name_without_seed)
         if parts is None:
             raise UserError(
                 f"unknown model {name!r}; a name reads SIZE-OBJECTIVE-STEPS such as "
@@ -503,13 +566,16 @@ class Design:
         begin = 0
         for stage in parts.stages:
             end = parse_steps(stage.steps)
-            # The last stage always ends in a decay; an earlier stage only if the name says so.
+            # The last stage always ends in a decay; an earlier stage only if the name says so ("dec").
             decay = self.decay_steps if stage.decay or stage is last else 0
             if cut is not None:
+                # A trunk's checkpoint is taken before the decay.
                 self._check(name, "last step", cut, 1, end - decay)
             else:
+                # A stage holds its decay; without one, it has at least one step.
+                least_steps = decay or 1
                 what = "last step" if stage is last else "switch"
-                self._check(name, what, end, begin + (decay or 1))
+                self._check(name, what, end, begin + least_steps)
             objective = parse_objective(stage.objective)
             specs.append(
                 StageSpec(objective=objective, end=end, decay_steps=decay, cut=cut)
@@ -519,19 +585,24 @@ class Design:
         stages = make_stages(size, specs, usual_decay=self.decay_steps, seed=seed)
         return Model(name=name, size=size, stages=stages, seed=seed)
 
-    def _parts(self, arm: str) -> _NameParts | None:
-        """Return what a name is made of, its seed left out; None where it is not in the scheme."""
-        objective = _objectives()
+    def _parts(self, name: str) -> _NameParts | None:
+        """Return the parts of a name that has no seed; None where the name is not in the scheme."""
+        objective = _objective_pattern()
+        # A size, stages of which all but the last may end in a decay ("dec"), and perhaps a step of the trunk. Of
+        # `610m-clm-dec42k-mlm40-64k` the stages are `-clm-dec42k-mlm40-64k`; of `610m-mlm40-42k-1000` the cut is 1000.
+        earlier_stages = rf"(?:-(?:{objective})-(?:dec)?{_STEPS})*"
+        last_stage = rf"-(?:{objective})-{_STEPS}"
         grammar = (
             rf"{re.escape(self.prefix)}(?P<size>[a-z0-9.]+)"
-            rf"(?P<stages>(?:-(?:{objective})-(?:dec)?{_STEPS})*-(?:{objective})-{_STEPS})(?:-(?P<cut>\d+))?"
+            rf"(?P<stages>{earlier_stages}{last_stage})(?:-(?P<cut>\d+))?"
         )
-        match = re.fullmatch(grammar, arm)
+        match = re.fullmatch(grammar, name)
         if match is None or match["size"] not in self.sizes:
             return None
+        # Each stage again, in its three parts: `-clm-dec42k` gives ("clm", "dec", "42k").
         words = re.findall(rf"-({objective})-(dec)?({_STEPS})", match["stages"])
         cut = int(match["cut"]) if match["cut"] else None
-        # A step within a trunk (`cut`) is unambiguous only if there is one stage.
+        # A step of the trunk (`cut`) is unambiguous only if there is one stage.
         if cut is not None and len(words) > 1:
             return None
         stages = tuple(_NamedStage(*word) for word in words)
@@ -540,7 +611,7 @@ class Design:
     def _check(
         self, name: str, what: str, step: int, least: int, most: int | None = None
     ) -> None:
-        """Refuse a name whose `what`, a step, is below `least` or above `most`."""
+        """Refuse a name with a step below `least` or above `most`; `what` is what the message calls the step."""
         limit = ""
         if step < least:
             limit = f"at least {least}"
@@ -554,11 +625,14 @@ class Design:
 
 
 def arm_of(name: str) -> tuple[str, int]:
-    """Return the model without the seed of its pretraining, and that: `mine-s2` is `mine`, 2; `mine` alone is 0."""
+    """Return a model's name without the seed at its end (the arm), and that seed.
+
+    `mine-s2` gives ("mine", 2), and `mine`, the first pretraining, ("mine", 0).
+    """
     match = _SEED_SUFFIX.fullmatch(name)
     if match is None:
         return name, 0
-    return match["arm"], int(match["seed"])
+    return match["model"], int(match["seed"])
 
 
 def format_steps(steps: int) -> str:
@@ -574,22 +648,28 @@ def parse_steps(text: str) -> int:
 
 
 def own_model(name: str, study: Mapping[str, Model]) -> Model | None:
-    """Return the model of a name in a study, or of another pretraining of one; None for other names."""
-    arm, seed = arm_of(name)
-    model = study.get(name) or study.get(arm)
+    """Return the model of that name in a study, or the one that the name repeats with a seed; None for other names.
+
+    Args:
+        name: a model's name, which may end in a seed: `mine-s2`.
+        study: models by name.
+    """
+    name_without_seed, seed = arm_of(name)
+    model = study.get(name) or study.get(name_without_seed)
     if model is None or model.name == name:
         return model
     return model.again(seed)
 
 
 def parse_any(name: str) -> Model | None:
-    """Return the model of a name in the scheme, of any study and size such as `toy-s` or `2b`; None for other names."""
+    """Return the model of a name in the scheme, whatever its study and size; None where it is not in the scheme."""
+    # The word before the first objective is the size, all before it the prefix: `toy-` and `s` of `toy-s-mlm40-12k`.
     match = re.match(
-        rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objectives()})-", name
+        rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objective_pattern()})-", name
     )
     if match is None:
         return None
-    # The name does not tell the decay's length, which a design must have: a decay of one step fits every name.
+    # The name does not say how long its decay is, but a design must. One step is short enough for every name.
     design = Design(prefix=match["prefix"], sizes=(match["size"],), decay_steps=1)
     try:
         return design.parse(name)
