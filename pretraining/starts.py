@@ -1,8 +1,13 @@
 """What a pretraining starts from in place of random weights: a model of transformers, of the authors, or of our own.
 
-A start is a folder, or a hub id: its configuration, its safetensors and its tokenizer. No code that comes with a model
-is run, and pickled weights are not opened. Its identity is the hash of these files; checkpoints record it, so that none
-is resumed with another start. No torch: what is wrong with a folder is said at once.
+A start is given as a folder or a hub id. Three things of it are read: its configuration, its safetensors and its
+tokenizer. No code that comes with a model is run, and pickled weights are not opened. The identity of a start is the
+hash of these files. Checkpoints record this identity, so that no checkpoint is resumed with another start.
+
+"Our own class" is the encoder of this package (`pretraining.model`), whose configurations have the `model_type`
+eurobert. Other starts are trained in the class that transformers has for them.
+
+This module does not import torch, so that a fault of a folder is reported at once.
 """
 
 from __future__ import annotations
@@ -42,8 +47,9 @@ from pretraining.data.tokenizer_files import (
 from pretraining.paper_settings import Shape, is_own_type
 
 _NOTICES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
-"""Files of a start that its exports have, too."""
+"""Files of a start that are copied into the models exported from it."""
 _FLOATS = ("F64", "F32", "F16", "BF16")
+"""Names that safetensors has for floating-point types."""
 _QUANTISED = "its weights are quantised; give the original model, in bf16 or fp32"
 _PARTS = {
     "vision_config": "it has a part for images; give a model of text alone",
@@ -52,9 +58,11 @@ _PARTS = {
         ("quantization_config", "quantization", "compression_config"), _QUANTISED
     ),
 }
-"""Fields of a configuration that no start can have, and why."""
+"""Fields of a configuration that no start can have, each with the reason."""
 _POSITIONS = "position_embeddings"
+"""Name that modules of transformers give to a table of learned positions."""
 _CHECKPOINT = re.compile(r"step-\d{8}")
+"""Name of a checkpoint's folder: `step-00010000`."""
 OUR_CLASS: Mapping[str, object] = {
     "hidden_act": "silu",
     "attention_bias": False,
@@ -63,8 +71,9 @@ OUR_CLASS: Mapping[str, object] = {
     "hidden_dropout": 0.0,
     "tie_word_embeddings": False,
 }
-"""Fields of `config.json` in which architectures differ, and the value that our own class computes."""
+"""Fields of `config.json` in which architectures differ, each with the only value that our own class can compute."""
 _ROPE = ("rope_parameters", "rope_scaling")
+"""Fields that describe the rotary position embedding, in transformers from version 5 on and before."""
 _KNOWN: Mapping[str, Mapping[str, Any]] = {
     "HuggingFaceTB/SmolLM2-135M": {
         "model_type": "llama",
@@ -77,37 +86,39 @@ _KNOWN: Mapping[str, Mapping[str, Any]] = {
         "max_position_embeddings": 8_192,
     },
 }
-"""Configurations by hub id that plans are made with, so that a ready study is planned before anything is fetched."""
+"""Configurations by hub id, so that studies that come with this package can be planned before a model is downloaded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """A model whose weights a pretraining starts from, and what it is.
+    """A model whose weights a pretraining starts from, and what is known of it.
 
-    `start_of` reads all its small files, each once, before the first step. Training and export ask this object, and go
-    back to the folder for weights alone: what happens to the other files meanwhile changes nothing.
+    `start_of` reads all small files of the model once, before the first step. Training and export take what they need
+    from this object, and go back to the folder only for weights. Changes to the small files meanwhile have no effect.
     """
 
     text: str
     """Folder or hub id, as given."""
     folder: Path
-    """Where its files are."""
+    """Folder of the model's files, on this machine."""
     config: Mapping[str, Any] = field(repr=False)
-    """Its `config.json`."""
+    """Content of the model's `config.json`."""
     tokenizer: TokenizerFiles = field(repr=False)
-    """Its tokenizer, with a mask token in it."""
+    """The model's tokenizer, with a mask token in it."""
     licence: str = ""
-    """Its licence; empty if unknown."""
+    """The model's licence; empty if unknown."""
     notices: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Texts of its licence and notices, by the name of their file."""
+    """Content of the files with the model's licence and notices, by file name."""
     tensors: Mapping[str, TensorHead] = field(default_factory=dict, repr=False)
-    """What its weights' files say of each tensor; empty where it is only planned with."""
+    """Type and shape of each tensor, from the headers of the weights' files; empty where the start is only planned
+    with."""
     embedding: Embedding = field(default_factory=Embedding)
-    """How its maker means its texts to become vectors; its encoder keeps pooling and prompts."""
+    """How the model's maker turns a text into one vector; the encoder that is exported keeps this pooling and these
+    prompts."""
 
     @property
     def name(self) -> str:
-        """The last part of the start's path or id."""
+        """Name of the model: the last part of its path or id."""
         # A folder in the hub's cache is models--OWNER--NAME/snapshots/REVISION.
         cache = self.folder.parent.parent.name
         if self.folder.parent.name == "snapshots" and cache.startswith("models--"):
@@ -116,31 +127,35 @@ class Start:
 
     @property
     def kind(self) -> str:
-        """Its family, as transformers calls it: `model_type`."""
+        """The architecture's name in transformers: `model_type` of the configuration."""
         return str(self.config.get("model_type", ""))
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a `eurobert` or one of the authors' models, which are exported as `eurobert`."""
+        """Whether this is a `eurobert` or one of the authors' models, which are exported as `eurobert`."""
         return is_own_type(self.kind)
 
     @property
     def is_our_class(self) -> bool:
-        """Whether it is trained in our own class, whose blocks are compiled and whose memory is counted: so are Llamas
-        without biases, scaled rotary positions and another width of heads."""
+        """Whether the model is trained in our own class, whose blocks are compiled and whose memory can be predicted.
+
+        Besides `eurobert`, this is true for a Llama that computes the same: one without biases, without scaled rotary
+        positions, and with heads of the usual width.
+        """
         if self.kind != "llama":
             return self.is_own
-        kept = {
-            name: self.config[name]
-            for name in (*_ROPE, "hidden_act", "attention_bias", "mlp_bias")
-            if self.config.get(name) is not None
-        }
-        width = self.config.get("head_dim")
-        return not other_architecture(kept) and width in (None, self.shape.head_dim)
+        # Fields that decide what a Llama's blocks compute. Null stands for a field's default.
+        fields = {}
+        for name in (*_ROPE, "hidden_act", "attention_bias", "mlp_bias"):
+            if self.config.get(name) is not None:
+                fields[name] = self.config[name]
+        head_dim = self.config.get("head_dim")
+        is_usual_width = head_dim in (None, self.shape.head_dim)
+        return not other_architecture(fields) and is_usual_width
 
     @property
     def is_encoder(self) -> bool:
-        """Whether its family has a head for masked tokens; where not, it is a decoder."""
+        """Whether transformers has a masked-language-modeling head for the architecture; if not, it is a decoder."""
         from transformers.models.auto.modeling_auto import (
             MODEL_FOR_MASKED_LM_MAPPING_NAMES,
         )
@@ -149,13 +164,13 @@ class Start:
 
     @property
     def mask(self) -> MaskToken:
-        """Its mask token, and where that comes from."""
+        """The mask token, and whether it was the tokenizer's own, a renamed one or a new one."""
         return self.tokenizer.mask
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """What makes two starts the same: the hashes of weights with configuration, and of the tokenizer."""
-        # Remember the files' states before they are hashed, for `check_unchanged`.
+        """Hashes that are equal for equal starts: one of weights and configuration, one of the tokenizer."""
+        # Reading the property remembers the files' states before they are hashed, for `check_unchanged`.
         _ = self._states
         return {
             "weights": weights_hash(self.folder),
@@ -164,14 +179,14 @@ class Start:
 
     @cached_property
     def _states(self) -> dict[Path, tuple[int, ...]]:
-        """States of the weights' files when `identity` was first asked for, before they were hashed."""
+        """State of each weights' file (such as its size and time of change) when this property was first read."""
         return weights_states(self.folder)
 
     def check_unchanged(self) -> None:
         """Refuse weights whose files have changed since they were hashed.
 
         Raises:
-            UserError: they have.
+            UserError: a file has changed.
         """
         if weights_states(self.folder) != self._states:
             raise UserError(
@@ -181,43 +196,54 @@ class Start:
 
     @cached_property
     def longest(self) -> int:
-        """Positions of its longest sequence, as its class counts them where its weights have a table of positions."""
-        parts = {part for name in self.tensors for part in name.split(".")}
-        if _POSITIONS not in parts or self.is_own:
+        """Tokens of the longest sequence that the model can read.
+
+        Where the weights have a table of learned positions, this is asked of the model's class, since some rows of the
+        table may not be usable.
+        """
+        # Names of tensors are dotted: `embeddings.position_embeddings.weight`.
+        name_parts = {part for name in self.tensors for part in name.split(".")}
+        if _POSITIONS not in name_parts or self.is_own:
             return self.shape.max_length
         import torch
         from transformers import AutoModel
 
         try:
+            # On the meta device a model has shapes but no memory.
             with torch.device("meta"):
                 model = AutoModel.from_config(library_config(self))
         except Exception as error:  # whatever the code of a class may raise
             raise unloadable(self, error) from None
-        usable = [
-            table.num_embeddings - first_position(table)
-            for table in position_tables(model)
-        ]
-        return int(min([self.shape.max_length, *usable]))
+        lengths = [self.shape.max_length]
+        for table in position_tables(model):
+            lengths.append(table.num_embeddings - first_position(table))
+        return int(min(lengths))
 
     @property
     def pad_token(self) -> str:
-        """What pads its texts; what ends them where its files name no padding."""
+        """Text of the token that pads sequences.
+
+        Where the tokenizer's files name none, it is the token that ends a text, and without one the mask.
+        """
         special = self.tokenizer.special
-        names = ("pad_token", "eos_token", "sep_token")
-        return next(
-            (special[name] for name in names if special.get(name)), self.mask.token
-        )
+        for name in ("pad_token", "eos_token", "sep_token"):
+            if special.get(name):
+                return special[name]
+        return self.mask.token
 
     def id_of(self, token: str | None) -> int | None:
-        """Return the id of an added token; None where it has no such."""
-        added = self.tokenizer.content.get("added_tokens", ())
-        return next((item["id"] for item in added if item["content"] == token), None)
+        """Return the id of one of the tokenizer's added tokens; None where no added token has that text."""
+        for item in self.tokenizer.content.get("added_tokens", ()):
+            if item["content"] == token:
+                number: int = item["id"]
+                return number
+        return None
 
     @property
     def padding(self) -> int | None:
-        """Id of its padding that its embedding has a row for: of its configuration, else of its tokenizer."""
+        """Id of the padding, of the configuration or else of the tokenizer; None where neither id has an embedding."""
         of_tokenizer = self.id_of(self.tokenizer.special.get("pad_token"))
-        # Not every id is usable: the first Llamas have -1, other models an id beyond their embedding.
+        # Not every id has a row in the embedding: the first Llamas have -1, other models an id beyond the last row.
         for number in (self.config.get("pad_token_id"), of_tokenizer):
             if isinstance(number, int) and 0 <= number < self.shape.vocab:
                 return number
@@ -225,14 +251,17 @@ class Start:
 
     @cached_property
     def shape(self) -> Shape:
-        """Its size, for plans and checkpoints: near enough where the family has other layers than a Llama's.
+        """The model's size, for plans and checkpoints.
+
+        For an architecture whose layers differ from a Llama's, what is computed of this size is an approximation.
 
         Raises:
-            UserError: its configuration lacks a width, layers or heads.
+            UserError: the configuration lacks a width, layers or heads.
         """
         config, where = self.config, self.folder / "config.json"
 
         def number(*names: str, default: int = 0) -> int:
+            """Return the first of these fields that is there, whose names differ between architectures."""
             value = default
             for name in names:
                 if isinstance(config.get(name), int):
@@ -244,8 +273,8 @@ class Start:
                 )
             return int(value)
 
-        kept: dict[str, float] = {}
-        # Other families may give these fields another meaning, and plans do not need them.
+        own_numbers: dict[str, float] = {}
+        # Other architectures may give these fields another meaning, and plans do not need them.
         if self.is_own:
             rope = config.get("rope_parameters")
             if not isinstance(rope, dict):
@@ -257,7 +286,7 @@ class Start:
             }
             for name, value in numbers.items():
                 if isinstance(value, int | float):
-                    kept[name] = float(value)
+                    own_numbers[name] = float(value)
         hidden = number("hidden_size", "n_embd", "dim", "d_model", "emb_dim")
         heads = number("num_attention_heads", "n_head", "n_heads", "num_heads")
         return Shape(
@@ -274,24 +303,26 @@ class Start:
             ),
             vocab=number("vocab_size"),
             max_length=number("max_position_embeddings", "n_positions", default=2048),
-            **kept,
+            **own_numbers,
         )
 
 
 def library_config(start: Start) -> Any:
-    """Return a start's configuration as transformers makes it of its file, with a padding that has a row.
+    """Return a start's configuration as an object of transformers.
 
-    The configuration is that in memory, given to transformers as the file that its own rules want.
+    It is made of the content that was read into `start.config`, whatever the start's folder holds by now.
 
     Raises:
-        UserError: transformers has no such class.
+        UserError: transformers has no class for it.
     """
     from transformers import AutoConfig
 
     fields = dict(start.config)
+    # torch refuses an embedding whose padding is beyond its last row.
     if fields.get("pad_token_id") is not None:
         fields["pad_token_id"] = start.padding
     try:
+        # In a folder of its own, since AutoConfig reads a folder and takes no dictionary.
         with TemporaryDirectory() as folder:
             write_text(Path(folder, "config.json"), json.dumps(fields))
             return AutoConfig.from_pretrained(folder, trust_remote_code=False)
@@ -310,27 +341,40 @@ def unloadable(start: Start, error: Exception) -> UserError:
 
 
 def position_tables(model: Any) -> list[Any]:
-    """Return the tables of learned positions of a model of transformers."""
-    return [
-        module
-        for name, module in model.named_modules()
-        if name.rpartition(".")[2] == _POSITIONS and hasattr(module, "num_embeddings")
-    ]
+    """Return the embedding modules of a transformers model that hold learned positions."""
+    tables = []
+    for name, module in model.named_modules():
+        is_named_so = name.rpartition(".")[2] == _POSITIONS
+        # Of these modules only an embedding, not a rotary one, has `num_embeddings`.
+        if is_named_so and hasattr(module, "num_embeddings"):
+            tables.append(module)
+    return tables
 
 
 def first_position(table: Any) -> int:
-    """Return the row of a sequence's first token: RoBERTa's kind counts from behind that of the padding."""
+    """Return the row of a table of positions that a sequence's first token uses.
+
+    It is 0, but in models such as RoBERTa, whose table has a row of padding, the row after that.
+    """
     return 0 if table.padding_idx is None else int(table.padding_idx) + 1
 
 
 def other_architecture(config: Mapping[str, Any]) -> str:
-    """Return a sentence on a field of a `config.json` that our class does not compute; empty if it computes all."""
+    """Return a sentence on the first field of a configuration that our own class cannot compute.
+
+    Args:
+        config: fields of a `config.json`; one that is left out has the value that our class computes.
+
+    Returns:
+        The sentence; empty if our class computes all fields.
+    """
     for name in _ROPE:
         rope = config.get(name)
-        if (
-            isinstance(rope, dict)
-            and rope.get("rope_type", rope.get("type", "default")) != "default"
-        ):
+        if not isinstance(rope, dict):
+            continue
+        # Older configurations call the field `type`.
+        rope_type = rope.get("rope_type", rope.get("type", "default"))
+        if rope_type != "default":
             return (
                 f"this encoder supports only the default rotary embedding, not {rope}"
             )
@@ -342,13 +386,16 @@ def other_architecture(config: Mapping[str, Any]) -> str:
 
 
 def is_checkpoint(text: str) -> bool:
-    """Return whether a text is the folder of a stage's checkpoint, which is written as a model before it is a start."""
+    """Return whether a text is the folder of a stage's checkpoint, which is exported as a model before it is a start.
+
+    Such a folder is called `step-00010000` and contains `state.json`.
+    """
     path = Path(text).expanduser()
     return bool(_CHECKPOINT.fullmatch(path.name)) and (path / "state.json").is_file()
 
 
 def start_to_plan(text: str) -> Start:
-    """Return a start whose size and class alone are asked, without a look at its weights.
+    """Return a start of which only the size and the class are needed, without reading its weights.
 
     Raises:
         UserError: as `start_of`.
@@ -356,6 +403,7 @@ def start_to_plan(text: str) -> Start:
     if text not in _KNOWN:
         return start_of(text, is_planned=True)
     config = _KNOWN[text]
+    # No file is there to read a tokenizer from, and a plan needs none: this one is empty.
     mask = MaskToken(token="", id=0, origin="new")
     tokenizer = TokenizerFiles(
         content={}, mask=mask, special={}, rows=config["vocab_size"]
@@ -366,15 +414,15 @@ def start_to_plan(text: str) -> Start:
 def start_of(
     text: str, *, revision: str | None = None, is_planned: bool = False
 ) -> Start:
-    """Return the start that a folder or hub id is.
+    """Return the start that a folder or hub id stands for, all of its small files read.
 
     Args:
         text: a folder with `config.json`, safetensors and `tokenizer.json`, or a hub id OWNER/NAME.
         revision: branch, tag or commit of a hub id.
-        is_planned: only plan with it, which needs no library that reads weights.
+        is_planned: whether the start is only planned with, for which neither its weights nor transformers are needed.
 
     Raises:
-        UserError: it is none, or one of its files is damaged: which, and why, in one sentence.
+        UserError: the model cannot be a start, or one of its files is damaged.
     """
     folder = resolve(text, revision=revision)
     config = read_config(folder)
@@ -402,13 +450,14 @@ def start_of(
     tensors = {} if is_planned else tensor_heads(folder)
     _refuse_quantised(folder, tensors)
     refuse_unfinished(folder, tensors)
-    notices = {
-        name: read_bounded(folder / name)
-        for name in _NOTICES
-        if is_its_own(folder / name)
-    }
+    notices = {}
+    for name in _NOTICES:
+        # A link could lead to any file of this machine: only files of the model itself are copied.
+        if is_its_own(folder / name):
+            notices[name] = read_bounded(folder / name)
     tokenizer = read_tokenizer(folder, is_planned=is_planned)
-    if embedding.lower and not _reads_lower_case(tokenizer):
+    # sentence-transformers can make texts lower case before the tokenizer reads them; nothing else does so.
+    if embedding.lower and not _makes_lower_case(tokenizer):
         raise UserError(
             f"{folder} reads texts in lower case by its {LIMITS}, and shards are written by "
             f"{TOKENIZER} alone; load it with sentence-transformers and save it again, which moves that there, and "
@@ -426,17 +475,19 @@ def start_of(
     )
 
 
-def _reads_lower_case(tokenizer: TokenizerFiles) -> bool:
+def _makes_lower_case(tokenizer: TokenizerFiles) -> bool:
     """Return whether a tokenizer.json has a step that makes a text lower case."""
     normalizer = tokenizer.content.get("normalizer") or {}
+    # A sequence of normalizers lists its steps; any other normalizer is the only step.
     steps = normalizer.get("normalizers", [normalizer])
+    # Either a step of its own, or an option of BERT's.
     return any(
         step.get("type") == "Lowercase" or step.get("lowercase") for step in steps
     )
 
 
 def _refuse_quantised(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
-    """Refuse weights that are no floating-point numbers."""
+    """Refuse weights that are not floating-point numbers."""
     # A configuration need not say that weights are quantised, and int8 weights would be trained as they are.
     for name, head in tensors.items():
         if "weight" in name and head.type not in _FLOATS:
