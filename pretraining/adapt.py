@@ -1,6 +1,8 @@
-"""The defaults of `adapt`, by the start's size, each with its reason; and what one adaptation trains.
+"""What the command `adapt` trains: the settings that it chooses for a start, each with its reason, and the stages.
 
-What published recipes agree on, and where they do not, is in docs/build-an-encoder.md. Imports no torch.
+An adaptation continues the pretraining of an existing model (its start) for a given number of steps or tokens. All
+settings that the user does not change are chosen here, by the start's size and the number of tokens. What published
+recipes agree on, and where they do not, is in docs/build-an-encoder.md. Imports no torch.
 """
 
 from __future__ import annotations
@@ -29,57 +31,59 @@ from pretraining.plan.study_plan import Plan, Study, Targets, targets_of
 from pretraining.starts import Start
 
 _RATES = ((100e6, 5e-4), (300e6, 2e-4), (2e9, 1e-4), (math.inf, 2e-5))
-"""Peak learning rates, each up to a number of parameters."""
+"""Peak learning rates: the largest number of parameters, and the rate of models up to that size."""
 _PASSES = 20
-"""Most passes over a text that are not asked for by name."""
+"""Most passes over a text (epochs) without the option --repeat-text."""
 _FEW_SEQUENCES = 12
-"""Of a step where the text has not enough for the usual one."""
+"""Most sequences of the step that is suggested where the text is shorter than a usual step."""
 _MUCH = 1e9
-"""Tokens from which a decayed start is trained at the whole rate."""
+"""Number of training tokens from which a start is trained at the whole learning rate, and not at half of it."""
 _LENGTH = 512
+"""Tokens of a sequence, if the start can read so many."""
 _LEAST_TOKENS, _MOST_TOKENS = 2**11, 2**18
-"""Of a step: what published recipes have, and less where that would make few updates."""
+"""Fewest and most tokens of a step. The most are what published recipes have."""
 _UPDATES = 1000
-"""As many at least as the step's least tokens allow: what a budget is split into."""
+"""Number of steps that a budget of tokens is divided into, if a step then has neither too few nor too many tokens."""
 _MOST_STEPS = 99_999_999  # eight digits name a checkpoint
 _WARMUP, _LEAST_WARMUP, _DECAY = 0.03, 10, 0.2
+"""Share of the steps that are warm-up, fewest steps of a warm-up, and share of the steps that are decay."""
 _DECAY_STEPS = "decay"
-"""Name of the choice that is no setting: the stages say how long they decay."""
+"""Name under which the length of the decay is explained. It is not a setting, since stages have their own decays."""
 _LAST_RATIO = 15
 """Masking ratio of the decay, in percent."""
 
 
 class _Choice(NamedTuple):
-    """A setting that is chosen."""
+    """A setting with the value that is chosen for it."""
 
     setting: str
-    """Its name in `TrainingConfig`, or `_DECAY_STEPS`."""
+    """Name of the setting in `TrainingConfig`, or `_DECAY_STEPS`."""
     value: object
     reason: str
-    """Why, in a clause that is printed."""
+    """Reason for the value, as a clause that is printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """One model to train from a start: what was asked for, and what is chosen for it.
+    """One model to train from a start: what the user gave, and what is chosen for it.
 
     Raises:
-        UserError: neither steps nor tokens or both, an unknown objective or setting.
+        UserError: both steps and tokens are given or neither is, or an objective or a setting is unknown.
     """
 
     start: Start
-    """What to start from."""
+    """The model whose weights training begins from."""
     objective: str = "mlm30"
-    """What it is trained on, as a model's name says it."""
+    """The training objective, as a model's name writes it."""
     steps: int | None = None
-    """Updates; either these or tokens."""
+    """Number of updates; None if `tokens` is given."""
     tokens: float | None = None
-    """Tokens to train on, at least."""
+    """Least number of tokens to train on; None if `steps` is given."""
     changes: tuple[str, ...] = ()
-    """Settings as `KEY=VALUE`."""
+    """Settings that the user changes, as `KEY=VALUE`."""
 
     def __post_init__(self) -> None:
-        """Refuse at once what cannot be trained."""
+        """Refuse what cannot be trained."""
         if (self.steps is None) == (self.tokens is None):
             remedy = "leave one of them out" if self.steps else "give one of them"
             raise UserError(
@@ -99,11 +103,12 @@ class Adaptation:
             raise UserError(
                 f"give at least 2 steps, not {self.updates}: one takes {self._step_tokens:,.0f} tokens"
             )
+        # Reading the settings once refuses unknown ones.
         _ = self.config
 
     @cached_property
     def _length(self) -> int:
-        """Tokens of a sequence."""
+        """Tokens of a sequence: as many as the start can read up to `_LENGTH`, or what the user changes them to."""
         usual = min(_LENGTH, self.start.longest)
         chosen: dict[str, object] = {"max_length": usual, "min_length": 1}
         length: int = _changed(chosen, self.changes).batches.max_length
@@ -111,16 +116,19 @@ class Adaptation:
 
     @cached_property
     def _batch(self) -> int:
-        """Sequences of a step, where they are not changed: a power of two, shared by GPUs."""
-        wanted = float(_MOST_TOKENS)
+        """Sequences of a step, all GPUs together, unless the user changes them: a power of two."""
+        step_tokens = float(_MOST_TOKENS)
         if self.tokens is not None:
-            wanted = min(max(self.tokens / _UPDATES, _LEAST_TOKENS), _MOST_TOKENS)
-        batch: int = 2 ** max(0, math.floor(math.log2(wanted / self._length)))
+            tokens_of_update = self.tokens / _UPDATES
+            step_tokens = min(max(tokens_of_update, _LEAST_TOKENS), _MOST_TOKENS)
+        # The largest power of two whose sequences have at most so many tokens, and at least one sequence.
+        exponent = math.floor(math.log2(step_tokens / self._length))
+        batch: int = 2 ** max(0, exponent)
         return batch
 
     @cached_property
     def _batches(self) -> TrainingConfig:
-        """Settings that say what a step is."""
+        """The settings as far as they decide how many tokens a step has; the others are at their defaults."""
         chosen: dict[str, object] = {
             "max_length": self._length,
             "min_length": 1,
@@ -136,59 +144,65 @@ class Adaptation:
 
     @property
     def updates(self) -> int:
-        """Steps of all stages."""
+        """Number of steps of all stages together; each makes one update of the weights."""
         if self.steps is not None:
             return self.steps
         assert self.tokens is not None
         return math.ceil(self.tokens / self._step_tokens)
 
-    def check_passes(self, held: int, where: str) -> None:
-        """Refuse more than 20 passes over a text, and one of less than a step; no sequence is for its reader to refuse.
+    def check_passes(self, text_tokens: int, where: str) -> None:
+        """Refuse a text that is shorter than a step, and training that would read the text more than 20 times.
 
         Args:
-            held: the text's tokens for training.
-            where: its shards.
+            text_tokens: number of training tokens in the shards.
+            where: folder or address of the shards, for the message.
 
         Raises:
-            UserError: so many passes.
+            UserError: the text is too short; the message suggests settings that it is long enough for.
         """
         length = self._length
-        if held < length:
+        # A text without a single whole sequence is refused when its sequences are counted, in training.
+        if text_tokens < length:
             return
-        text = f"{where}: its text has {held:,} training tokens, and"
-        if held < self._step_tokens:
-            sequences = min(_FEW_SEQUENCES, held // length)
-            tokens = sequences * length
-            fits = _PASSES * held // tokens * tokens
+        text = f"{where}: its text has {text_tokens:,} training tokens, and"
+        if text_tokens < self._step_tokens:
+            sequences = min(_FEW_SEQUENCES, text_tokens // length)
+            step_tokens = sequences * length
+            # The most tokens of whole steps that are no more passes than allowed.
+            most_tokens = _PASSES * text_tokens // step_tokens * step_tokens
             raise UserError(
                 f"{text} one step takes {self._step_tokens:,.0f}; give --set global_batch={sequences} with --tokens "
-                f"{fits} ({_PASSES} passes) or fewer, or more text"
+                f"{most_tokens} ({_PASSES} passes) or fewer, or more text"
             )
-        passes = self.updates * self._step_tokens / held
+        passes = self.updates * self._step_tokens / text_tokens
         if passes > _PASSES:
-            fits = int(_PASSES * held // self._step_tokens * self._step_tokens)
+            # As above, but a step's tokens may be a fraction: lengths can be random.
+            whole_steps = _PASSES * text_tokens // self._step_tokens
+            most_tokens = int(whole_steps * self._step_tokens)
             raise UserError(
                 f"{text} {self.updates:,} steps of {self._step_tokens:,.0f} are {passes:,.0f} passes over it; give "
-                f"--tokens {fits} ({_PASSES} passes) or fewer, more text, or --repeat-text"
+                f"--tokens {most_tokens} ({_PASSES} passes) or fewer, more text, or --repeat-text"
             )
 
     @property
     def _warmup(self) -> int:
-        """Steps of warm-up: fewer than ten would only make the first updates the largest."""
+        """Steps of warm-up: 3 % of all, but at least ten, and none where ten would be more than a tenth of all."""
         usual = max(_LEAST_WARMUP, round(_WARMUP * self.updates))
         return usual if 10 * usual <= self.updates else 0
 
     @property
     def _decay(self) -> int:
+        """Steps of the decay: the last 20 % of all, but at least one."""
         return max(1, round(_DECAY * self.updates))
 
     @cached_property
     def _stages(self) -> list[StageSpec]:
-        """One stage, or two where the masking ratio falls in the decay."""
+        """One stage, or two where the decay has a lower masking ratio than the steps before it."""
         first = parse_objective(self.objective)
         last = first
-        # Only a constant ratio is lowered in the decay: a ratio that changes was asked for as it is.
+        # Only a constant ratio is lowered in the decay. A ratio that changes is what the user wants it to be.
         is_constant = first.last_ratio is None
+        # An objective without a ratio cannot occur here: `__post_init__` refuses it.
         if is_constant and (first.ratio or 0) > _LAST_RATIO:
             last = first._replace(ratio=_LAST_RATIO)
         decayed = StageSpec(
@@ -201,8 +215,9 @@ class Adaptation:
 
     @property
     def _rate(self) -> _Choice:
-        """The peak learning rate."""
+        """The choice of the peak learning rate: by the model's size, and half as high for few tokens."""
         parameters = self.start.shape.encoder_parameters
+        # The first rate whose size is not exceeded; the last size is infinite.
         usual = next(rate for most, rate in _RATES if parameters <= most)
         size = f"{parameters:,}"
         if parameters >= 1e7:
@@ -220,9 +235,9 @@ class Adaptation:
 
     @cached_property
     def _choices(self) -> list[_Choice]:
-        """What is chosen, in the order in which it is printed."""
+        """All chosen settings, in the order in which they are printed."""
         batch, steps = self._batch, self.updates
-        last = self._stages[-1].objective
+        last_objective = self._stages[-1].objective
         usual = "as most published encoders"
         choices = [self._rate]
 
@@ -237,7 +252,7 @@ class Adaptation:
         choose(
             _DECAY_STEPS,
             self._decay,
-            f"1-sqrt towards zero over the last 20 % of the steps, with {last}",
+            f"1-sqrt towards zero over the last 20 % of the steps, with {last_objective}",
         )
         choose(
             "max_length",
@@ -274,7 +289,8 @@ class Adaptation:
 
     @cached_property
     def config(self) -> TrainingConfig:
-        """Its settings."""
+        """The settings of the training: the chosen ones, where the user does not change them."""
+        # The paper's shortest sequence of 12 tokens could be longer than `max_length`.
         chosen: dict[str, object] = {"min_length": 1}
         for choice in self._choices:
             if choice.setting != _DECAY_STEPS:
@@ -283,22 +299,29 @@ class Adaptation:
 
     @property
     def advice(self) -> dict[str, str]:
-        """Why each setting was chosen, by its name in `TrainingConfig`, or `decay`: value and reason, in a clause."""
-        made = values_of(self.config)
+        """A line for each chosen setting with its value and the reason, by the setting's name, or `decay`.
+
+        Settings that the user changed have no line.
+        """
+        final_values = values_of(self.config)
         advice = {}
         for setting, value, reason in self._choices:
             # `--set` may have replaced the value, for which the reason would be untrue.
-            if setting != _DECAY_STEPS and made[setting] != value:
+            if setting != _DECAY_STEPS and final_values[setting] != value:
                 continue
             text = f"{value:g}" if isinstance(value, float) else str(value)
             advice[setting] = f"{setting} = {text}: {reason}"
         return advice
 
     def plan_on(self, device: Device) -> Plan:
-        """Return what it takes on a device, in the largest passes that fit there."""
+        """Return the plan of the training on a device, in the largest passes that fit into its memory.
+
+        A pass is one forward and backward computation. Its size changes the time that is planned.
+        """
         plan, batches = self.targets.plan, self.config.batches
         memory_gb = device.memory_gb or math.inf
         fits = largest_microbatch(self.start.shape, memory_gb, batches.max_length)
+        # A pass has at least one sequence, even if that would not fit; a size that the user sets stays.
         microbatch = batches.microbatch or max(1, fits)
         batches = replace(batches, microbatch=microbatch)
         config = replace(self.config, batches=batches)
@@ -306,11 +329,13 @@ class Adaptation:
 
     @cached_property
     def targets(self) -> Targets:
-        """What `train` trains: a study of this one model."""
+        """What `train` is to train: the one model of a study that is made here."""
         start = self.start
+        # The start's name takes the place of a size, with dots for all but letters and digits: `smollm2.135m`.
         size = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")
         size = size[:40] or "start"
         name = f"{size}-{self._stages[0].objective}-{format_steps(self.updates)}"
+        # No decay is the usual one here (0), so that every stage's name says how it decays.
         stages = make_stages(size, self._stages, usual_decay=0)
         model = Model(name=name, size=size, stages=stages, start=start.text)
         study = Study(
@@ -324,6 +349,7 @@ class Adaptation:
 
 
 def _changed(chosen: dict[str, object], changes: Sequence[str]) -> TrainingConfig:
+    """Return settings with chosen values for the defaults, and then the user's `KEY=VALUE` changes."""
     base = read_settings(TrainingConfig, chosen)
     return read_settings(
         TrainingConfig, assignments(changes), "--set", base=base, typed=False
