@@ -81,10 +81,11 @@ def models(
     Args:
         format: output format
     """
-    import pandas as pd  # not for those who train
+    import pandas as pd  # imported here, since training does not need it
 
     chosen = load_study(study.study)
     head = ["model", "size", "trained_on", "steps", "kind"]
+    # The same rows twice: for programs (CSV, JSON) with steps as numbers, and as texts with 42,000 for 42000.
     rows = []
     texts = [("model", "size", "trained on", "steps", "kind")]
     for item in chosen.models.values():
@@ -97,9 +98,13 @@ def models(
 
 
 def warn_of_a_slip(study: Study, model: Model) -> None:
-    """Warn of a model that the study does not list: only its name makes it."""
-    if study.models and arm_of(model.name)[0] not in study.models:
-        # Any name of the scheme can be trained; a listed name that is close is suggested.
+    """Warn of a model that the study does not list, since its name may be misspelt.
+
+    It is trained all the same: any name of the scheme says how. A study that lists no models has no warnings.
+    """
+    name_without_seed, _ = arm_of(model.name)
+    if study.models and name_without_seed not in study.models:
+        # Only a listed name that is very close is suggested, since the name that was given is valid.
         slip = nearest(model.name, study.models, at_least=0.9)
         log.warning(
             "%s is not listed in the study %r; going by its name%s",
@@ -216,10 +221,12 @@ def tokenizer(
         )
     else:
         source = open_documents(train, text_field, kind=kind)
-        texts = (document.text for document in islice(source.documents(), documents))
+        first_documents = islice(source.documents(), documents)
+        texts = (document.text for document in first_documents)
         result = train_tokenizer(texts, vocab)
-    with outputs_folder(out) as making:
-        result.save(making)
+    # The files move from this temporary folder to `out` when all are written.
+    with outputs_folder(out) as temporary_folder:
+        result.save(temporary_folder)
     sys.stdout.write(f"{out}: {result.vocab_size} ids, SHA-256 {result.sha256}\n")
 
 
@@ -252,6 +259,7 @@ def train(
     """
     chosen = load_study(study.study)
     config = study.config(chosen)
+    # The callbacks of the settings, and those of --callback after them.
     callbacks = ",".join([config.record.callbacks, *callback])
     record = replace(config.record, callbacks=callbacks)
     targets = targets_of(model, chosen)
@@ -260,8 +268,8 @@ def train(
     _check_shards(data, "")
     if targets.model.start:
         targets = replace(targets, start=_open_start(targets.model.start, data, out))
-    # Imported only now, since torch takes seconds and a misspelt word is reported before. Without garbage collection,
-    # which would take a fifth of that time.
+    # This module imports torch, which takes seconds. It is imported only here, so that a misspelt word is reported
+    # before that. Garbage collection would take a fifth of the import's time, so it is off meanwhile.
     gc.disable()
     try:
         from pretraining.training import train as training
@@ -278,7 +286,12 @@ def train(
 
 
 def _check_shards(data: str, options: str) -> None:
-    """Refuse a folder without shards at once; `options`: of the command that would write them, for the sentence."""
+    """Refuse a folder without shards. What an address holds is checked later, when training opens it.
+
+    Args:
+        data: a folder or an address.
+        options: the options of the command `shards` that the message suggests, beginning with a blank; may be empty.
+    """
     if "://" in data or Path(data, MANIFEST).is_file():
         return
     others = others_in(Path(data))
@@ -294,9 +307,16 @@ def _check_shards(data: str, options: str) -> None:
 
 
 def _open_start(text: str, data: str, out: Path, revision: str | None = None) -> Start:
-    """Return what to start from; what is wrong with it is said before torch is imported.
+    """Return the model to start from, all its small files read.
 
-    A stage's checkpoint is first written as a model into `out/starts`, which needs the shards for its tokenizer.
+    A fault of the model is reported here, before torch is imported. A stage's checkpoint, which holds no tokenizer, is
+    first written as a model into the folder `starts` of the output, with the tokenizer of the shards.
+
+    Args:
+        text: folder or hub id of a model, or folder of a stage's checkpoint.
+        data: folder or address of the shards.
+        out: output folder of the training.
+        revision: branch, tag or commit of a hub id.
     """
     from pretraining.starts import is_checkpoint, start_of
 
@@ -393,15 +413,16 @@ def adapt(
     from pretraining.data.remote_shards import find_shards
     from pretraining.data.shard_manifest import load_manifest
 
+    # What to train: the settings are chosen, and too little text for so many steps is refused.
     adaptation = Adaptation(
         start=opened, objective=objective, steps=steps, tokens=tokens, changes=set_
     )
     if not repeat_text:
-        # `_address` is not used, but holds the temporary copy of the small files.
-        folder, _address = find_shards(data)
+        # `folder` is a temporary copy if the shards are at an address, and is removed with `_remote_shards`.
+        folder, _remote_shards = find_shards(data)
         manifest = load_manifest(folder)
         adaptation.check_passes(manifest["splits"]["train"]["tokens"], data)
-    # As in `train`: without garbage collection torch is imported faster.
+    # As in `train`: torch is imported late, and without garbage collection, which makes it faster.
     gc.disable()
     try:
         import torch
@@ -413,14 +434,17 @@ def adapt(
         gc.enable()
     model = adaptation.targets.model
     costs = adaptation.targets.plan.costs()
-    finished = out / "models" / model.name
+    model_folder = out / "models" / model.name
     if merge is not None:
-        refuse_other_folder(merged_folder(finished, merge))
+        # Refused before the training rather than after it.
+        refuse_other_folder(merged_folder(model_folder, merge))
+
+    # The log says what the training costs, on this machine's GPU and on an H100, and why settings were chosen.
     gpus = {H100.name: H100}
     if torch.cuda.is_available():
-        own = device_of(torch.cuda.get_device_name())
-        if own is not None:
-            gpus = {own.name: own, H100.name: H100}
+        own_gpu = device_of(torch.cuda.get_device_name())
+        if own_gpu is not None:
+            gpus = {own_gpu.name: own_gpu, H100.name: H100}
     hours = []
     for gpu in gpus.values():
         time = adaptation.plan_on(gpu).costs(device=gpu).gpu_hours
@@ -435,6 +459,7 @@ def adapt(
         ", ".join(hours),
     )
     mask, licence = adaptation.start.mask, adaptation.start.licence
+    # The third origin, `was TOKEN`, is printed as it is.
     origins = {"own": "its own", "new": "a new row at the mean of the others"}
     log.info(
         "mask token %s, id %d, %s; licence of the start: %s",
@@ -445,6 +470,7 @@ def adapt(
     )
     for reason in adaptation.advice.values():
         log.info("%s", reason)
+
     is_finished = training.train(
         adaptation.targets,
         data=data,
@@ -454,11 +480,15 @@ def adapt(
     )
     if not is_finished:
         return AGAIN
+
     from pretraining.training.log import LOG, read_log, validation_gain
 
-    gain = validation_gain(read_log(finished / LOG, []))
+    # The list takes faults: a damaged line of the log is left out, and not refused after the training.
+    rows = read_log(model_folder / LOG, [])
+    gain = validation_gain(rows)
     log.info("validation %s; an embedder needs pairs next", gain or "was not done")
     if merge is not None:
-        sys.stdout.write(f"{write_merged(adaptation.start, finished, merge)}\n")
-    sys.stdout.write(f"{finished}\n")
+        merged = write_merged(adaptation.start, model_folder, merge)
+        sys.stdout.write(f"{merged}\n")
+    sys.stdout.write(f"{model_folder}\n")
     return None

@@ -37,28 +37,30 @@ class Shape(FileSettings):
     """Standard deviation of the initial weights: the released code's, where the paper prints sigma^2 = 0.2."""
 
     def __post_init__(self) -> None:
-        """Refuse what no encoder can be.
+        """Refuse numbers that no encoder can have.
 
         Raises:
-            UserError: a field out of its range, or heads that do not divide what they share.
+            UserError: a field is out of its range, or cannot be divided into heads.
         """
         for name, most in _MOST.items():
             value = getattr(self, name)
             if not 1 <= value <= most:
                 raise UserError(f"{name} must be from 1 to {most:,}, not {value}")
+        # Each query head has an equal share of the width, each key-value head an equal number of query heads.
         for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
             total, count = getattr(self, whole), getattr(self, part)
             if total % count:
                 raise UserError(f"{whole}={total} is not a multiple of {part}={count}")
+        # The rotary embedding rotates pairs of channels.
         if self.head_dim % 2:
             raise UserError(
                 f"hidden / heads must be even for the rotary embedding, not {self.hidden} / {self.heads}"
             )
-        for name, largest in _LARGEST.items():
+        for name, most in _MOST_OF_FRACTIONS.items():
             value = getattr(self, name)
-            if not 0 < value <= largest:
+            if not 0 < value <= most:
                 raise UserError(
-                    f"{name} must be above 0 and at most {largest:g}, not {value}"
+                    f"{name} must be above 0 and at most {most:g}, not {value}"
                 )
 
     @property
@@ -74,9 +76,10 @@ class Shape(FileSettings):
     @property
     def body_parameters(self) -> int:
         """Parameters of the blocks and of the final norm."""
-        # Queries and the output have all heads; keys and values have the fewer heads of grouped-query attention.
+        # Four matrices: of queries and of the output with all heads, of keys and of values with the key-value heads.
         heads = 2 * self.heads + 2 * self.kv_heads
         attention = self.hidden * self.head_dim * heads
+        # Three matrices (SwiGLU): gate, up and down.
         feed_forward = 3 * self.hidden * self.mlp
         norms = 2 * self.hidden
         block = attention + feed_forward + norms
@@ -84,12 +87,12 @@ class Shape(FileSettings):
 
     @property
     def encoder_parameters(self) -> int:
-        """Embedding and body: the number the paper's size names stand for."""
+        """Parameters of embedding and body: the number that the paper's size names, such as 610m, stand for."""
         return self.embedding_parameters + self.body_parameters
 
     @property
     def trained_parameters(self) -> int:
-        """Embedding, body and untied head: what is optimised in pretraining."""
+        """Parameters that pretraining optimises: embedding, body and untied head."""
         return self.encoder_parameters + self.embedding_parameters
 
 
@@ -98,8 +101,8 @@ _MOST = {
     "max_length": 2**20,
 }  # fmt: skip
 """Largest values of a shape's whole numbers, far above any model's."""
-_LARGEST = {"rope_theta": 1e12, "norm_eps": 1.0, "init_std": 1e3}
-"""The same of its other numbers."""
+_MOST_OF_FRACTIONS = {"rope_theta": 1e12, "norm_eps": 1.0, "init_std": 1e3}
+"""Largest values of a shape's numbers that need not be whole."""
 
 SHAPES: dict[str, Shape] = {
     "210m": Shape(hidden=768, layers=12, heads=12, kv_heads=12, mlp=3072),
@@ -147,7 +150,8 @@ class TrainingSettings:
     @property
     def tokens_per_step(self) -> int:
         """Expected global batch, in tokens: 2,373,120, as the paper's text says."""
-        # Table 1's 2,359,296 are the same sequences at a mean of 1,024 tokens, without the shortest length.
+        # Uniform lengths have the mean of the shortest and the longest, 1,030 tokens. Table 1 has 2,359,296 tokens,
+        # which are as many sequences with a mean of 1,024, half of the longest.
         return self.sequences_per_step * (self.min_length + self.max_length) // 2
 
 
@@ -166,14 +170,15 @@ GPU_HOURS = {
 def effective_length(
     shortest: int = TRAINING.min_length, longest: int = TRAINING.max_length
 ) -> float:
-    """Return the length whose FLOPs per token are the expectation over uniform lengths [shortest, longest].
+    """Return the mean length of the sequence that a token is in, for sequence lengths L uniform in [shortest, longest].
 
-    Attention costs a token as much as its sequence is long, so that tokens meet a mean length of E[L^2] / E[L]:
-    1,365.7 for the paper's [12, 2048], where the mean sequence has 1,030 tokens.
+    A token's attention costs FLOPs in proportion to the length of its sequence, so this length gives the mean FLOPs per
+    token. Long sequences hold more of the tokens than short ones, so that it is not E[L], the mean of sequences, but
+    E[L^2] / E[L]: 1,365.7 for the paper's [12, 2048], where the mean sequence has 1,030 tokens.
     """
     count = longest - shortest + 1
     mean = (shortest + longest) / 2
-    # Lengths are uniform whole numbers, of this variance; E[L^2] / E[L] is the mean plus the variance over the mean.
+    # The variance of uniform whole numbers. Since E[L^2] is variance + mean^2, the quotient is as below.
     variance = (count**2 - 1) / 12
     return mean + variance / mean
 
@@ -203,5 +208,5 @@ _OWN_TYPES = ("eurobert", "sl_model")
 
 
 def is_own_type(model_type: object) -> bool:
-    """Return whether a `model_type` is that of our own exports or of the authors' folders."""
+    """Return whether a configuration's `model_type` is that of our own exports or of the authors' folders."""
     return model_type in _OWN_TYPES
