@@ -1,12 +1,13 @@
 """Every setting of a pretraining run, with the paper's values as defaults, in four groups.
 
-One changes a run from a step on: `skip=1200:50` leaves out the 50 batches that step 1200 and those after it would have
-had. Steps count from 0 at random weights. A run may be resumed with skips that begin at its checkpoint or later; the
-earlier ones are what the checkpoint was made with.
+One setting changes a run from a step on: `skip=1200:50` leaves out the 50 batches that step 1200 and the steps after it
+would have had, so that step 1200 trains on the batch of step 1250. Steps count from 0 at random weights. When a run is
+resumed, skips may be added that begin at its checkpoint or later; the earlier skips must be those that the checkpoint
+was made with.
 
-`--set key=value` and a study file's `[settings]` change single fields by their names alone, whichever group they are in
-(`common.settings.read_settings`). All are recorded in every checkpoint. Imports no torch, so that a misspelt setting is
-reported at once.
+`--set key=value` and a study file's `[settings]` change single fields by their names, whichever group they are in
+(`common.settings.read_settings`). All settings are recorded in every checkpoint. This module imports no torch, so that
+a misspelt setting is reported at once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TRAINING_VERSION = 1
 the golden losses, and a checkpoint of another version is not resumed."""
 
 _MOST = 2**40
-"""Above every step and setting."""
+"""A number above all steps and all whole numbers of settings."""
 Count = Annotated[int, Interval(ge=0, lt=_MOST)]
 AtLeastOne = Annotated[int, Interval(ge=1, lt=_MOST)]
 Positive = Annotated[float, Gt(0)]
@@ -42,7 +43,7 @@ Share = Annotated[float, Interval(ge=0, lt=1)]
 _MAY_CHANGE = {"may change": True}
 """Marks a setting of logging, storage or speed: a run may be resumed with another value."""
 _OF_PLACE = {"may change": True, "of a place": True}
-"""Marks one of those that says where things are put: it is not a part of what a model was made with."""
+"""Marks such a setting that only concerns the machine or where files are put: a model's manifest does not name it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +110,12 @@ class Batches(Group):
     place of `on_spike`."""
 
     def __post_init__(self) -> None:
-        """Refuse a range of lengths that is empty, and what is not a `skip`."""
+        """Refuse a range of lengths that is empty, and a `skip` that is not written as it should be."""
         if self.min_length > self.max_length:
             raise UserError(
                 f"min_length={self.min_length} is above max_length={self.max_length}"
             )
-        _ = self.skips
+        _ = self.skips  # raises an error if `skip` cannot be read
 
     @property
     def group_size(self) -> int:
@@ -131,21 +132,23 @@ class Batches(Group):
 
     @property
     def skips(self) -> tuple[tuple[int, int], ...]:
-        """Steps and the number of batches left out there, as `skip` gives them.
+        """The pairs of the setting `skip`: a step, and how many batches are left out from it on; steps rise.
 
         Raises:
-            UserError: it is written otherwise, a count is not above 0, or the steps do not rise.
+            UserError: the setting is not STEP:COUNT pairs, a count is not above 0, or the steps do not rise.
         """
         skips: list[tuple[int, int]] = []
+        least_step = 0
         try:
             for word in self.skip.split(","):
                 if not word:
                     continue
+                # This raises a ValueError where a part is not a number, and where there are not two parts.
                 step, count = (int(number) for number in word.split(":"))
-                least = skips[-1][0] + 1 if skips else 0
-                if not (least <= step < _MOST and 0 < count < _MOST):
+                if not (least_step <= step < _MOST and 0 < count < _MOST):
                     raise ValueError
                 skips.append((step, count))
+                least_step = step + 1
         except ValueError:
             raise UserError(
                 f"skip={self.skip!r}: write STEP:COUNT, with commas between several, by rising steps from 0 on; counts "
@@ -156,17 +159,22 @@ class Batches(Group):
     def number(
         self, step: int, spans: Iterable[tuple[int, int]] = ((0, _MOST),)
     ) -> int:
-        """Return which batch of the order a step trains on.
+        """Return the number of the batch that a step trains on, counted from 0 in the order of the step's data.
+
+        It is the number of earlier steps on these data, plus the number of batches that were left out so far.
 
         Args:
             step: a step of the last span.
-            spans: the steps [first, end) whose batches come from the same data, all of them by default.
+            spans: all steps [first, end) that train on the same data as this one; by default, every step.
         """
-        number = sum(max(0, min(end, step) - first) for first, end in spans)
+        number = 0
+        for first, end in spans:
+            # Steps of the span before this one; none if the span only begins later.
+            number += max(0, min(end, step) - first)
         for skip_step, count in self.skips:
-            # `spans` are the steps on these data: a batch that is left out of other data does not move them.
-            is_here = any(first <= skip_step < end for first, end in spans)
-            if is_here and skip_step <= step:
+            # Batches that are left out of other data do not change which batch of these data comes next.
+            is_on_same_data = any(first <= skip_step < end for first, end in spans)
+            if is_on_same_data and skip_step <= step:
                 number += count
         return number
 
@@ -254,7 +262,7 @@ class TrainingConfig(FileSettings):
     """What is kept of it."""
 
     def __post_init__(self) -> None:
-        """Refuse text that is not a line."""
+        """Refuse a text that is not a short, printable line."""
         for key, value in values_of(self).items():
             if not isinstance(value, str):
                 continue
@@ -282,17 +290,20 @@ class TrainingConfig(FileSettings):
         return self.batches.global_batch * self.sequences.mean_length
 
     def science(self) -> dict[str, object]:
-        """Return the settings that a run must keep when it resumes: all but those of logging, storage and speed, and
-        those left empty."""
+        """Return the settings, by name, that a run must keep when it is resumed.
+
+        Left out are settings of logging, storage and speed, the setting `skip`, and empty texts.
+        """
         keys = keys_of(TrainingConfig)
         science = {}
         for key, value in values_of(self).items():
+            # A setting that may differ in a resumed run has metadata, such as `_MAY_CHANGE`.
             if value != "" and not keys[key].field.metadata:
                 science[key] = value
         return science
 
     def recipe(self) -> dict[str, object]:
-        """Return the settings that a model's manifest names: all but those that say where things are put."""
+        """Return the settings, by name, that a model's manifest lists: all but those marked with `_OF_PLACE`."""
         keys = keys_of(TrainingConfig)
         recipe = {}
         for key, value in values_of(self).items():
@@ -301,6 +312,6 @@ class TrainingConfig(FileSettings):
         return recipe
 
     def interventions(self, step: int) -> dict[str, object]:
-        """Return what was changed before a step, as its checkpoint records it."""
+        """Return the skips that begin before a step, as the checkpoint of that step records them."""
         skips = self.batches.skips
         return {"skip": [[first, count] for first, count in skips if first < step]}
