@@ -1,8 +1,10 @@
 """GPUs by name: what their makers publish, how fast each trains a model, and what fits in its memory.
 
-A step's time is the sum of three parts, each at a share of the device's published rate that a trace of 610M on an H100
-showed (docs/maintainers.md): matrix products, attention, and what is read and written in memory. What measured sizes
-reached of that sum is what others are taken to reach: left out of it, each of the three sizes is met within 5 %.
+The time of a step is estimated in two parts. First it is counted as the sum of the times of matrix products, of
+attention, and of reading and writing memory. Each of the three runs at a share of the device's published rate; a trace
+of the 610M model on an H100 showed these shares (docs/maintainers.md). Then the counted speed is multiplied by the
+share of it that measured trainings reached (`reached`). Each of the three measured sizes, when left out of that share,
+is predicted within 5 %.
 
 Standard library only.
 """
@@ -29,20 +31,25 @@ MEASURED_SPEEDS = {"210m": 308_000.0, "610m": 105_500.0, "1b": 60_000.0}
 
 # Measured rates over an H100's 989.4 TFLOP/s and 3.35 TB/s.
 _PRODUCTS, _ATTENTION, _MEMORY = 753 / 989.4, 175 / 989.4, 2.1 / 3.35
-"""Shares of the peak rate, and of the bandwidth, that a trace of 610M showed."""
+"""Shares of the peak rate that matrix products and attention reach, and share of the memory's bandwidth."""
 _HOST_SECONDS = 0.002
-"""Of a layer in one pass: what Python and the driver take to launch it, rehearsed on a stand-in."""
+"""Seconds that the host (Python and the driver) takes to launch a layer's kernels in one pass; measured with a stand-in
+for the GPU."""
 _PLAIN_MOVED, _PLAIN_HOST_SECONDS = 5.5, 0.005
-"""Of blocks that are not compiled, as transformers' own classes: how many times the bytes, and the host's seconds. Fits
-a Llama of 135M on an H100 in passes of 6,144, 16,384 and 32,768 tokens within 10 % (docs/maintainers.md)."""
+"""For blocks that are not compiled, such as transformers' own: how many times as many bytes they read and write, and
+the host's seconds for a layer. Fits a Llama of 135M on an H100 in passes of 6,144, 16,384 and 32,768 tokens within
+10 % (docs/maintainers.md)."""
 _PASS_TOKENS, _FULL = TRAINING.device_batch * TRAINING.max_length, 0.95
-"""Most tokens of the measured passes, and how full passes are."""
+"""Most tokens of a pass in the measured trainings, and the share of these tokens that passes have on average."""
 # Fit the three sizes of docs/maintainers.md, on one and two GPUs, within 5 % (bf16, compiled blocks, MLM at 40 %).
 _PARAMETER_BYTES, _REDUCED_BYTES, _BLOCK_BYTES, _LOGIT_BYTES = 16, 6, 36, 1.6
+"""Bytes of GPU memory: for a parameter (weight, gradient and AdamW's two moments in float32); for a parameter in
+addition where several GPUs sum gradients; for a token in each layer and channel; for a token and an entry of the
+vocabulary."""
 _FILLED = 0.9
 """Share of a GPU's free memory that training may take: the allocator cannot fill the rest."""
 _MOST = 2**16
-"""Tokens of a pass above which nothing gets faster."""
+"""Tokens of a pass above which training gets no faster."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +57,7 @@ class Device:
     """One GPU, as a program sees it."""
 
     name: str
-    """As `--device` takes it."""
+    """Name that `--device` takes."""
     peak: float
     """Dense bf16 FLOP/s with sums in float32."""
     bandwidth: float
@@ -61,7 +68,7 @@ class Device:
     """Share of its peak rate that every training reaches; None: by size and objective."""
 
     def basis(self, shapes: Iterable[Shape]) -> str:
-        """Return in words where its speed comes from, for models of these shapes."""
+        """Return in words where the estimated speed comes from, for models of these shapes."""
         if self.mfu is not None:
             return f"from --mfu {self.mfu:g}"
         if self.name == "MI250X":
@@ -85,20 +92,20 @@ class Device:
         """Return the tokens/s of training.
 
         Args:
-            shape: the model.
+            shape: the model's shape.
             predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
-            length: mean length that a token meets, `effective_length()` when left out.
+            length: mean length of the sequence that a token is in, `effective_length()` when left out.
             pass_tokens: most tokens of one forward and backward pass.
-            compiled: whether blocks are.
+            compiled: whether the model's blocks are compiled.
         """
         length = effective_length() if length is None else length
         if self.mfu is not None:
             flops = model_flops_per_token(shape, length=length, predicted=predicted)
             return self.mfu * self.peak / flops
-        seconds = _seconds(
+        counted_seconds = _seconds(
             shape, self, predicted, length, pass_tokens, compiled=compiled
         )
-        return reached(self.name) / seconds
+        return reached(self.name) / counted_seconds
 
 
 # NVIDIA: data sheets of A100, H100, H200, GH200, HGX B200, L40S, L4, A10, RTX A6000; appendices of the
@@ -137,11 +144,11 @@ def find_device(name: str, tflops: float | None = None) -> Device:
     """Return the device of that name, with another peak rate where one is given.
 
     Args:
-        name: a key of `DEVICES`, in any case; with `tflops` any other name, whose memory then is not known.
-        tflops: dense bf16 TFLOP/s.
+        name: a key of `DEVICES`, in upper or lower case; with `tflops`, also the name of an unknown device.
+        tflops: dense bf16 TFLOP/s, in place of the known rate.
 
     Raises:
-        UserError: an unknown device without a rate.
+        UserError: the device is unknown, and no rate is given.
     """
     known = {key.lower(): device for key, device in DEVICES.items()}
     device = known.get(name.lower())
@@ -157,16 +164,16 @@ def find_device(name: str, tflops: float | None = None) -> Device:
     peak = tflops * 1e12
     bandwidth = device.bandwidth
     if name.lower() not in known:
-        # The bandwidth of an unknown GPU is guessed: as many bytes for each FLOP as an H100 has.
+        # The bandwidth of an unknown GPU is guessed: as many bytes for each FLOP as an H100 has (its data stand above).
         bandwidth = device.bandwidth * peak / device.peak
     return replace(device, peak=peak, bandwidth=bandwidth)
 
 
 def device_of(name: str) -> Device | None:
-    """Return the device of that name as torch prints it, or None when it is unknown.
+    """Return the device that torch calls by a name, or None when the device is unknown.
 
     `NVIDIA H100 80GB HBM3` is an H100, `NVIDIA H100 PCIe` a slower one, `AMD Instinct MI250X` one GCD. A laptop's GPU
-    is not the card whose name it bears.
+    is slower than the card whose name it has, and is unknown.
     """
     words = name.replace("-", " ").replace("/", " ").split()
     matches = [known for known in DEVICES if set(known.split()) <= set(words)]
@@ -179,7 +186,7 @@ def device_of(name: str) -> Device | None:
 def mfu(
     tokens_per_second: float, flops_per_token: float, device_name: str, devices: int = 1
 ) -> float | None:
-    """Return model FLOPs utilisation, 0 to 1, of a job on `devices` like devices; None for an unknown device."""
+    """Return model FLOPs utilisation, 0 to 1, of a job on a number of equal devices; None for an unknown device."""
     device = device_of(device_name)
     if device is None:
         return None
@@ -195,12 +202,16 @@ def _seconds(
     *,
     compiled: bool = True,
 ) -> float:
-    """Return the seconds of a token: the sum of products, attention and memory, or the host's if that is slower."""
+    """Return the counted seconds that a device takes for a token, forward and backward.
+
+    They are the GPU's time for matrix products, attention and memory, or the time in which the host launches them if
+    that is longer. The arguments are those of `Device.tokens_per_second`.
+    """
     width = shape.heads * shape.head_dim
     kv_width = shape.kv_heads * shape.head_dim
-    layer_host, times_moved = _HOST_SECONDS, 1.0
+    layer_host_seconds, times_moved = _HOST_SECONDS, 1.0
     if not compiled:
-        layer_host, times_moved = _PLAIN_HOST_SECONDS, _PLAIN_MOVED
+        layer_host_seconds, times_moved = _PLAIN_HOST_SECONDS, _PLAIN_MOVED
 
     # FLOPs of a token, counted as in `model_flops_per_token`.
     products = 6 * (shape.body_parameters + predicted * shape.embedding_parameters)
@@ -208,28 +219,36 @@ def _seconds(
     products_seconds = products / (_PRODUCTS * device.peak)
     attention_seconds = attention / (_ATTENTION * device.peak)
 
-    # Bytes forward and backward: norms and the float32 residual; RoPE; SwiGLU; then the loss over logits.
-    channels = 56 * shape.hidden + 16 * (width + kv_width) + 18 * shape.mlp
-    moved = shape.layers * channels * times_moved + 8 * predicted * shape.vocab
-    # Weights are cast, and gradients added up, in each pass.
-    moved += 22 * shape.trained_parameters / (_FULL * pass_tokens)
-    memory_seconds = moved / (_MEMORY * device.bandwidth)
+    # Bytes that a token reads and writes, forward and backward. The factors are bytes for each channel.
+    norms_and_residual = 56 * shape.hidden
+    rotary = 16 * (width + kv_width)
+    swiglu = 18 * shape.mlp
+    layer_bytes = norms_and_residual + rotary + swiglu
+    logits_bytes = 8 * predicted * shape.vocab
+    moved_bytes = shape.layers * layer_bytes * times_moved + logits_bytes
+    # In each pass weights are cast to bf16 and gradients are added up, so a token has a share of these bytes.
+    pass_length = _FULL * pass_tokens
+    moved_bytes += 22 * shape.trained_parameters / pass_length
+    memory_seconds = moved_bytes / (_MEMORY * device.bandwidth)
 
-    host_seconds = layer_host * shape.layers / (_FULL * pass_tokens)
+    host_seconds = layer_host_seconds * shape.layers / pass_length
     return max(products_seconds + attention_seconds + memory_seconds, host_seconds)
 
 
 @cache
 def reached(name: str, left_out: str = "") -> float:
-    """Return what measured trainings reached of the counted speed: of the device if it was measured, else of the H100.
+    """Return the share of the counted speed that measured trainings reached.
+
+    For an MI250X it follows from the hours that the paper states, for all other devices from speeds on one H100.
 
     Args:
-        name: of the device.
-        left_out: a measured size that shall not count.
+        name: name of the device.
+        left_out: a measured size that is not used, so that it can be predicted from the others.
     """
     length = effective_length()
     if name == "MI250X":
-        # The paper's own hours of its base models (four ratios and CLM in each size), of another trainer than this.
+        # The hours that are counted for the paper's 15 base models (four masking ratios and CLM in each size), divided
+        # by the hours that the paper states for them. They were trained with another program than this one.
         tokens = 42_000 * TRAINING.tokens_per_step
         hours = 0.0
         for shape in SHAPES.values():
@@ -237,6 +256,7 @@ def reached(name: str, left_out: str = "") -> float:
                 seconds = _seconds(shape, DEVICES[name], share, length, _PASS_TOKENS)
                 hours += tokens * seconds / 3600
         return hours / GPU_HOURS["base models"]
+    # The geometric mean over the sizes: measured tokens/s times counted seconds of a token is the share for one size.
     logs = []
     for size, speed in MEASURED_SPEEDS.items():
         if size != left_out:
@@ -248,14 +268,17 @@ def reached(name: str, left_out: str = "") -> float:
 def gradient_seconds(
     shape: Shape, device: Device, processes: int, network: float
 ) -> float:
-    """Return the seconds of a step in which processes sum their float32 gradients over a ring, none of it hidden.
+    """Return the seconds of a step in which processes wait while they sum their float32 gradients over a ring.
+
+    It is assumed that nothing else is computed meanwhile.
 
     Args:
-        shape: the model.
-        device: each process's; an MI250X's hours are the paper's own on 192 of them and include it.
-        processes: how many.
-        network: bytes/s between nodes, of each process; infinite: it is not counted.
+        shape: the model's shape.
+        device: the device of each process.
+        processes: number of processes.
+        network: bytes/s between nodes, of each process; infinite for a network whose time is not counted.
     """
+    # The speed of an MI250X follows from the paper's hours on 192 of them, in which this time is included.
     if device.name == "MI250X":
         return 0.0
     # A ring sends all but one share of the gradients twice: once to add them up, once to give out the sums.
@@ -264,19 +287,20 @@ def gradient_seconds(
 
 
 def training_gb(shape: Shape, pass_tokens: int, *, several: bool = False) -> float:
-    """Return the GB of a GPU that training takes.
+    """Return the GB of a GPU's memory that training takes.
 
     Args:
-        shape: the model.
+        shape: the model's shape.
         pass_tokens: most tokens of one forward and backward pass.
         several: whether several GPUs share the work.
     """
     parameter_bytes = _PARAMETER_BYTES
     if several:
         parameter_bytes += _REDUCED_BYTES
-    fixed = shape.trained_parameters * parameter_bytes
-    position = _BLOCK_BYTES * shape.layers * shape.hidden + _LOGIT_BYTES * shape.vocab
-    return (fixed + pass_tokens * position) / 1e9
+    fixed_bytes = shape.trained_parameters * parameter_bytes
+    blocks_bytes = _BLOCK_BYTES * shape.layers * shape.hidden
+    token_bytes = blocks_bytes + _LOGIT_BYTES * shape.vocab
+    return (fixed_bytes + pass_tokens * token_bytes) / 1e9
 
 
 def largest_microbatch(
@@ -290,10 +314,10 @@ def largest_microbatch(
     """Return the most sequences that one pass may have in a GPU's free memory, 0 where not even one fits.
 
     Args:
-        shape: the model.
+        shape: the model's shape.
         free_gb: the GPU's free memory; infinite where it is not known.
         length: tokens of the longest sequence.
-        most: not more than this; as many as make nothing faster when left out.
+        most: the largest number to return; when left out, the number above which training gets no faster.
         several: whether several GPUs share the work.
     """
     fixed_gb = training_gb(shape, 0, several=several)
@@ -311,7 +335,15 @@ def sequences_that_fit(
     each_gb: float,
     most: int | None = None,
 ) -> int:
-    """Return the sequences of a pass that fit, for a known memory: that of every pass, and that of each sequence."""
+    """Return the most sequences that one pass may have in a GPU's free memory, 0 where not even one fits.
+
+    Args:
+        free_gb: the GPU's free memory; infinite where it is not known.
+        length: tokens of the longest sequence.
+        fixed_gb: memory that training takes whatever the size of a pass.
+        each_gb: memory that each sequence of a pass adds.
+        most: the largest number to return; when left out, the number above which training gets no faster.
+    """
     if most is None:
         most = max(1, _MOST // length)
     left_gb = _FILLED * free_gb - fixed_gb

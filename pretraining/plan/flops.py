@@ -14,23 +14,28 @@ from pretraining.paper_settings import Shape, effective_length
 
 
 def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> float:
-    """Return training FLOPs per token (forward and backward) by Hoffmann et al., Appendix F: MLM costs as much as CLM.
+    """Return training FLOPs per token (forward and backward) by Hoffmann et al., Appendix F.
+
+    By this convention logits are computed at every position, so that MLM costs as much as CLM.
 
     Args:
-        shape: the model.
+        shape: the model's shape.
         length: tokens of a sequence; `effective_length()` when left out.
     """
     length = effective_length() if length is None else length
     width = shape.heads * shape.head_dim
     kv_width = shape.kv_heads * shape.head_dim
+    # A token's product with a matrix takes 2 FLOPs (multiply and add) for each of the matrix's entries.
     embedding = 2 * shape.vocab * shape.hidden
-    inputs = 2 * shape.hidden * (width + 2 * kv_width)
+    queries_keys_values = 2 * shape.hidden * (width + 2 * kv_width)
     output = 2 * width * shape.hidden
+    # Each token attends to `length` tokens.
     scores = 2 * length * width
     softmax = 3 * shape.heads * length
-    values = 2 * length * width
+    weighted_values = 2 * length * width
     feed_forward = 2 * 3 * shape.hidden * shape.mlp
-    layer = inputs + output + (scores + softmax + values) + feed_forward
+    attention = scores + softmax + weighted_values
+    layer = queries_keys_values + output + attention + feed_forward
     logits = 2 * shape.hidden * shape.vocab
     forward = embedding + shape.layers * layer + logits
     return 3 * forward  # the backward pass takes twice the forward pass
@@ -42,12 +47,13 @@ def model_flops_per_token(
     """Return the training FLOPs per token that MFU counts: no look-up, no softmax, no recomputation.
 
     Args:
-        shape: the model.
+        shape: the model's shape.
         length: tokens of a sequence; `effective_length()` when left out.
         predicted: share of positions that pass the head: 1 for CLM, the masking ratio for MLM.
     """
     length = effective_length() if length is None else length
-    # 2 FLOPs a parameter forward and 4 backward; attention's two products likewise, over the whole square.
+    # 6 FLOPs for each parameter: 2 forward and 4 backward. Attention has two products (scores, and weighted values), so
+    # 12 for each channel and each token that is attended to. The head has as many parameters as the embedding.
     matrices = shape.body_parameters + predicted * shape.embedding_parameters
     width = shape.heads * shape.head_dim
     return 6 * matrices + 12 * shape.layers * width * length
