@@ -11,11 +11,11 @@
 
     [models."mini-s-clm-200"]            # a name in the scheme needs nothing else
 
-A stage lasts so many steps (`32000`, `"32k"`), or a share of the budget. `mlm40-15` lets the masking ratio fall
-linearly from 40 % at the stage's first step to 15 % at its last. `data` are other shards for this stage, as `--data`
-gives those of all others. `decay` ends a stage: `linear:` or `sqrt:` (1-sqrt), then steps or a share of the stage, or
-`none`; the last stage ends in the study's linear `decay_steps` where it says nothing. What follows a decay is warmed up
-again. Stages that models have in common are trained once.
+A stage lasts a number of steps (`32000`, `"32k"`), or a share of the budget. `mlm40-15` lets the masking ratio fall
+linearly from 40 % at the stage's first step to 15 % at its last. `data` names other shards for this stage; all other
+stages use those of the option `--data`. `decay` ends a stage: `linear:` or `sqrt:` (1-sqrt), then steps or a share of
+the stage, or `none`. Without `decay`, the last stage ends in a linear decay of the study's `decay_steps`. The learning
+rate is warmed up again after a decay. Stages that models have in common are trained once.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from pretraining.models import (
 from pretraining.paper_settings import Shape
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+"""A valid name: at most 80 letters, digits, dots, hyphens and underscores, the first one a letter or digit."""
 _MOST_STAGES = 20
 """Most stages of a model."""
 _MOST_STEPS = 2**31
@@ -52,7 +53,10 @@ _MOST_STEPS = 2**31
 
 @dataclass(frozen=True, kw_only=True)
 class _ModelTable(FileSettings):
-    """A model's table."""
+    """The fields of a model's table.
+
+    The words in backquotes are other names of a field. A user who writes one of them is told the field's name.
+    """
 
     start: str = ""
     """Folder or hub id of what it starts from; empty: random weights."""
@@ -66,7 +70,7 @@ class _ModelTable(FileSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class _StageTable(FileSettings):
-    """A stage's table."""
+    """The fields of a stage's table; words in backquotes are other names, as above."""
 
     train: str
     """What it is trained on (`objective`)."""
@@ -84,18 +88,20 @@ def models_of_tables(
     """Return a study file's models by name.
 
     Args:
-        design: the file's scheme of names.
-        tables: a table by name; an empty one for a name in the scheme.
+        design: sizes, prefix and decay of the file's study.
+        tables: each model's table by the model's name; empty for a name that says all itself.
         path: the file, for messages.
 
     Raises:
-        UserError: what is wrong, in one sentence with its place in the file.
+        UserError: a table or a name is not as it should be; the message names its place in the file.
     """
     models: dict[str, Model] = {}
     for name, value in tables.items():
+        # In messages, a name that could not be one (with line breaks, or of any length) is quoted and cut.
         is_plain = _NAME.fullmatch(name) is not None
         shown = name if is_plain else repr(name[:80])
         where = f"{path} [models.{shown}]"
+        # An empty table: the name itself says size, stages and steps.
         if value == {}:
             try:
                 models[name] = design.parse(name)
@@ -116,28 +122,32 @@ def models_of_tables(
 
 
 def _check_name(design: Design, name: str) -> None:
-    """Refuse a text that is no valid name, and a name that already means a model: of the scheme, or of another seed."""
+    """Refuse the name of a model with a table if it is not a valid name, or means another model already.
+
+    A name means another model if it ends in a seed (`mine-s1`), or says size, stages and steps itself.
+    """
     if not _NAME.fullmatch(name):
         raise UserError(
             "a model's name has at most 80 letters, digits, dots, hyphens and underscores, and starts with a letter or "
             "digit"
         )
-    arm, seed = arm_of(name)
+    name_without_seed, seed = arm_of(name)
     if seed:
         raise UserError(
-            f"the end of the name means another pretraining of {arm}; choose another end than -s and a number"
+            f"the end of the name means another pretraining of {name_without_seed}; choose another end than -s and a "
+            "number"
         )
     try:
         design.parse(name)
     except UserError:
-        return
+        return  # as it should be: the scheme of names does not have it
     raise UserError(
         "this name already says size, stages and steps; leave the table empty, or choose another name"
     )
 
 
 def _size(design: Design, table: _ModelTable) -> str:
-    """Return the beginning of the names of a model's stages: its size, or the short name of its start."""
+    """Return what the names of a model's stages begin with: its size, or `from_` with the short name of its start."""
     if table.start:
         if table.size:
             raise UserError(
@@ -156,7 +166,11 @@ def _size(design: Design, table: _ModelTable) -> str:
 
 
 def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
-    """Return a table's stages, whose shares of steps are added up exactly and rounded where a stage ends."""
+    """Return the stages of a model's table, with the step at which each ends.
+
+    Stages may last a share of the budget. All lengths are added up exactly, and each stage ends at the sum so far,
+    rounded.
+    """
     if not 1 <= len(table.stages) <= _MOST_STAGES:
         raise UserError(
             f'stages must be a list of 1 to {_MOST_STAGES} stages such as ["clm:10k", "mlm40:32k"], not '
@@ -164,15 +178,15 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
         )
     budget = _steps("steps", table.steps, None) if table.steps else None
     # Fractions, since shares of a budget that are rounded one by one would not add up to the budget.
-    total = Fraction(0)
+    exact_end = Fraction(0)
     begin = 0
     specs: list[StageSpec] = []
     for number, entry in enumerate(table.stages, 1):
         is_last = number == len(table.stages)
         try:
             stage = _stage_table(entry)
-            total += _steps("steps", stage.steps, budget)
-            end = _rounded(total)
+            exact_end += _steps("steps", stage.steps, budget)
+            end = _rounded(exact_end)
             if not begin < end < _MOST_STEPS:
                 raise UserError(
                     f"steps={stage.steps!r:.60} must be at least 1 and below 2^31 in all"
@@ -198,7 +212,7 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
 
 
 def _stage_table(entry: object) -> _StageTable:
-    """Return a stage of a model's table, which is a text such as `mlm40:32k` or a table."""
+    """Return an entry of a model's `stages` as a table: the entry is one, or a text such as `mlm40:32k`."""
     if isinstance(entry, str):
         train, colon, steps = entry.partition(":")
         if not colon:
@@ -228,18 +242,20 @@ class _StageDecay(NamedTuple):
 
 
 def _decay(design: Design, text: str, length: int, *, last: bool) -> _StageDecay:
-    """Return the decay that a table gives a stage, or that of the last stage of every model.
+    """Return the decay at the end of a stage.
+
+    A stage without a `decay` in its table has none, unless it is the model's last one, which has the study's decay.
 
     Args:
-        design: the study's, for the length of the decay where a table says nothing.
-        text: what the table says.
-        length: steps of the stage.
-        last: whether it is the model's last.
+        design: the study's design, which says how long its decay is.
+        text: the table's `decay`, such as `sqrt:10 %` or `none`; empty where the table has none.
+        length: number of the stage's steps.
+        last: whether the stage is the model's last one.
     """
     if text == "none" or (not text and not last):
         return _StageDecay(0, LINEAR)
-    whole = text or f"{LINEAR}:{design.decay_steps}"
-    curve, colon, steps_text = whole.partition(":")
+    decay_text = text or f"{LINEAR}:{design.decay_steps}"
+    curve, colon, steps_text = decay_text.partition(":")
     if curve not in DECAYS or not colon:
         forms = " or ".join(f"{name}:STEPS" for name in DECAYS)
         raise UserError(
@@ -258,14 +274,21 @@ def _decay(design: Design, text: str, length: int, *, last: bool) -> _StageDecay
 
 
 def _steps(key: str, value: object, whole: Fraction | None) -> Fraction:
-    """Return a number of steps: whole, with k for thousands, or a share of something in percent."""
+    """Return a number of steps, which a share of something else makes a fraction.
+
+    Args:
+        key: name of the field, for messages.
+        value: a number, with `k` for thousands (`32000`, `32k`), or a share in percent (`25 %`).
+        whole: the number of steps that a share is taken of; None where shares are refused.
+    """
     fault = UserError(
         f"{key} takes steps such as 32000 or 32k, or a share up to 100 such as 25 %, not {value!r:.60}"
     )
-    # bool is asked for as well, since Python's True is an int.
+    # In Python, True is also an int.
     if not isinstance(value, int | str) or isinstance(value, bool):
         raise fault
     text = str(value).strip()
+    # A number, perhaps with decimals, then perhaps a unit: `32000`, `0.5k` or `12.5 %`.
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*(k|%)?", text)
     if match is None:
         raise fault
@@ -280,35 +303,42 @@ def _steps(key: str, value: object, whole: Fraction | None) -> Fraction:
         return whole * number / 100
     if unit == "k":
         number *= 1000
+    # Thousands may have decimals (`0.5k`), but there is no half step.
     if number.denominator != 1:
         raise fault
     return number
 
 
 def _rounded(steps: Fraction) -> int:
+    """Return the nearest whole number, and of two equally near ones the larger."""
     return int(steps + Fraction(1, 2))
 
 
 class Shapes(dict[str, Shape]):
-    """Shapes by size; that of a start is read from its folder once it is asked for.
+    """Shapes by size; the shape of a start is only read from its folder when it is needed.
 
-    So models can be named, drawn and planned next to one whose start is not on this machine.
+    A study can therefore be listed and its other models planned if the start of one model is not on this machine.
     """
 
     def __init__(
         self, shapes: Mapping[str, Shape], models: Mapping[str, Model]
     ) -> None:
-        """Know the shapes of sizes, and which models have a start."""
+        """Take the shapes of a study's sizes, and the starts of its models, whose shapes are read later."""
         super().__init__(shapes)
         with_start = [model for model in models.values() if model.start]
         self._starts = {model.size: model.start for model in with_start}
 
     def __missing__(self, size: str) -> Shape:
-        """Look at a start; a `UserError` says what is wrong with it."""
+        """Read and remember the shape of a start; `size` is the start's short name (`Model.size`).
+
+        Raises:
+            UserError: the start cannot be read.
+        """
         return self.setdefault(size, _shape_of_start(self._starts[size]))
 
 
 def _shape_of_start(text: str) -> Shape:
+    """Return the shape of a start: of a stage's checkpoint or of a model, by its folder or hub id."""
     from pretraining.starts import is_checkpoint, start_to_plan
 
     if is_checkpoint(text):
