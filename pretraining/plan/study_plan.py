@@ -1,4 +1,4 @@
-"""A study as data, and its plan: a graph of trunks, stages and decays in which shared work is done, and counted, once.
+"""A study as data, and its plan: the stages of all models, in which shared work is done, and counted, only once.
 
 The paper's study is built in, others are TOML files:
 
@@ -17,13 +17,14 @@ The paper's study is built in, others are TOML files:
     [settings]                       # fields of pretraining.plan.config.TrainingConfig
     global_batch = 16
 
-Models that no name says, with a start, other data or decays of their own, have a table each
+Models that no name can describe (with a start, with other data, or with decays of their own) have a table each
 (`pretraining.plan.model_tables`).
 
-A stage is one run of the optimiser with one objective and one phase: the trunk `610m-clm`, the stage
-`610m-clm-10k-mlm40` that branches off it at step 10,000, and that stage's decay `610m-clm-10k-mlm40-42k`.
-Models that need the same steps share them; the checkpoints at which others branch off are kept. Another masking ratio,
-split or budget needs only another name (`pretraining.models`).
+A stage is one run of the optimiser with one objective, in one phase of the learning-rate schedule. The model
+`610m-clm-10k-mlm40-42k` has three: the trunk `610m-clm`, the stable steps `610m-clm-10k-mlm40` that branch off it at
+step 10,000, and their decay `610m-clm-10k-mlm40-42k`. The plan is a tree of such stages, each the parent of those that
+continue one of its checkpoints. Models that need the same steps share them, and the checkpoints at which others branch
+off are kept. Another masking ratio, split or budget needs only another name (`pretraining.models`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from pretraining.starts import Start
 
 _WEIGHT_BYTES, _TOKEN_BYTES = 4, 4
+"""Bytes of a weight (float32) and of a token in the shards (int32)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,29 +63,34 @@ class Study:
     name: str
     """`paper`, or the stem of the study file."""
     design: Design
-    """Names: sizes, prefix, length of the decay."""
+    """What its names have in common: sizes, prefix, length of the decay."""
     shapes: dict[str, Shape]
-    """Architectures by size, prefix included (`Model.size`)."""
+    """Shapes by size, the study's prefix included (`Model.size`)."""
     models: dict[str, Model]
     """The study's models by name."""
     config: TrainingConfig = field(default_factory=TrainingConfig)
     """Settings of every run."""
 
     def model(self, name: str, *, stages: Iterable[str] = ()) -> Model:
-        """Return the model of that name, one of the study's or another in its scheme.
+        """Return the model of that name: one that the study lists, a repetition of one, or another in its scheme.
+
+        Args:
+            name: the model's name.
+            stages: names of stages, which an error may suggest besides those of models.
 
         Raises:
-            UserError: the name is not in the scheme; the nearest of the study's names and of `stages` is given.
+            UserError: the name is not in the scheme; the message suggests the nearest name.
         """
         if name in self.models:
             return self.models[name]
-        arm, seed = arm_of(name)
-        if arm in self.models and seed:
-            return self.models[arm].again(seed)
+        name_without_seed, seed = arm_of(name)
+        if seed and name_without_seed in self.models:
+            return self.models[name_without_seed].again(seed)
         try:
             return self.design.parse(name)
         except UserError as error:
-            # The scheme suggests only names of its own, no stage and no model of the study file: replaced below.
+            # The design suggests a name of its `known` ones, not a stage or a model of the study file: the suggestion
+            # is cut off, and one of all these names is added below.
             message = str(error).partition("; did you mean")[0]
             if self is PAPER_STUDY:
                 message += "; a model of your own study needs --study FILE"
@@ -118,7 +125,7 @@ class _File(FileSettings):
     """Settings that differ from the paper's."""
 
     def __post_init__(self) -> None:
-        """Refuse names that could lead out of a folder, and what no study can be."""
+        """Refuse a prefix that could lead out of a folder, and models that are not a list of names or a table."""
         if self.prefix and not _PREFIX.fullmatch(self.prefix):
             raise UserError(
                 f"prefix must be at most 60 letters, digits, dots, hyphens and underscores, starting with a letter or "
@@ -136,21 +143,30 @@ class _File(FileSettings):
 
 
 def load_study(path: Path | None) -> Study:
-    """Return the study that a TOML file describes, the paper's when there is none.
+    """Return the study that a TOML file describes; the paper's study if the path is None.
 
     Raises:
-        UserError: the file cannot be read, a key is unknown, a name is not in the file's own scheme.
+        UserError: the file cannot be read, a key is unknown, or a name is not in the file's scheme.
     """
     return PAPER_STUDY if path is None else read_study(read_toml(path), path)
 
 
 def read_study(content: Mapping[str, Any], path: Path) -> Study:
-    """Return the study that a file's content defines; errors as in `load_study`, with the path."""
+    """Return the study that the content of a study file defines.
+
+    Args:
+        content: the file's content, as TOML gives it.
+        path: the file, whose name the study gets; it is not read here.
+
+    Raises:
+        UserError: as for `load_study`; the message names the file.
+    """
     file = read_settings(_File, content, str(path), base=_File())
     tables = file.models
+    # A list of names is short for empty tables.
     if not isinstance(tables, dict):
         tables = {name: {} for name in tables}
-    # A model with a start has the start's size, and needs none of the file's.
+    # A model with a start has the start's size. Only other models need a size of the file.
     has_start = [
         isinstance(item, dict) and item.get("start") for item in tables.values()
     ]
@@ -170,8 +186,10 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     if file.pretrainings > 1:
         models = _repeated(models, file.pretrainings, path)
     settings = file.settings
+    # A study file may be another's: it must not name code that would be run.
     refuse_code(settings, f"{path} [settings]")
-    # Before `loss_group` was a setting, `microbatch` also decided how the loss is weighed.
+    # Before `loss_group` was a setting, `microbatch` also decided how the loss is weighed. It still does so in a file
+    # without a `loss_group`.
     if settings.get("microbatch"):
         settings = {"loss_group": settings["microbatch"], **settings}
     config = read_settings(TrainingConfig, settings, f"{path} [settings]")
@@ -187,13 +205,22 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
 def _repeated(
     models: Mapping[str, Model], pretrainings: int, path: Path
 ) -> dict[str, Model]:
-    """Return each model followed by its other pretrainings."""
+    """Return each model followed by its repetitions with seeds 1, 2 and so on, all by name.
+
+    Args:
+        models: the models that a study file lists, by name.
+        pretrainings: how often each is pretrained in all.
+        path: the study file, for messages.
+
+    Raises:
+        UserError: the file lists a name with a seed, which would be repeated again.
+    """
     repeated: dict[str, Model] = {}
     for name, model in models.items():
-        arm, seed = arm_of(name)
+        name_without_seed, seed = arm_of(name)
         if seed:
             raise UserError(
-                f"{path}: pretrainings = {pretrainings} repeats each model; list {arm} alone, not {name}"
+                f"{path}: pretrainings = {pretrainings} repeats each model; list {name_without_seed} alone, not {name}"
             )
         repeated[name] = model
         for seed in range(1, pretrainings):
@@ -204,14 +231,15 @@ def _repeated(
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedStage(Stage):
-    """A stage as the plan trains it: once, as far as any model needs it."""
+    """A stage as the plan trains it: only once, and up to the last step that any model of the plan needs."""
 
     size: str
-    """The model size, prefix included."""
+    """Size of the models, the study's prefix included."""
     keep: tuple[int, ...]
-    """Steps whose checkpoints are kept: others branch off there, or a model of the study is one."""
+    """Steps whose checkpoints are kept, rising: another stage branches off there, or the checkpoint is a model of the
+    plan."""
     models: tuple[str, ...]
-    """Models whose steps it holds."""
+    """Names of the models of the plan that the stage is a part of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,17 +249,17 @@ class Costs:
     steps: int
     """Optimiser steps."""
     tokens: float
-    """Expected tokens."""
+    """Expected number of training tokens (lengths of sequences may be random)."""
     flops: dict[str, float]
-    """Training FLOPs by both conventions of `pretraining.plan.flops`, `hoffmann` and `model`."""
+    """Training FLOPs by both conventions of `pretraining.plan.flops`, under the keys `hoffmann` and `model`."""
     gpu_hours: float
-    """Hours of the chosen device."""
+    """Hours of the chosen device, those of several devices added up."""
     memory_gb: float
-    """GB of the device that the largest model takes."""
+    """GB of a device's memory that training the largest model takes."""
     checkpoint_bytes: float
-    """Kept checkpoints with optimiser state, fp32."""
+    """Bytes of the kept checkpoints with the optimiser's state, float32."""
     model_bytes: float
-    """Exported models, fp32."""
+    """Bytes of the exported models, float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,15 +267,15 @@ class Plan:
     """Some models of a study and the work they need together."""
 
     study: Study
-    """The study."""
+    """The study that the models are of."""
     models: tuple[Model, ...]
     """The chosen models."""
     stages: tuple[PlannedStage, ...]
-    """Their work, parents before children."""
+    """All stages of these models, each once and after the stage that it continues (its parent)."""
 
     @property
     def shapes(self) -> list[Shape]:
-        """The shape of each stage's model."""
+        """The shape of each stage's models, in the order of `stages`."""
         return [self.study.shapes[stage.size] for stage in self.stages]
 
     def costs(
@@ -258,16 +286,22 @@ class Plan:
         processes: int = 1,
         network: float = math.inf,
     ) -> Costs:
-        """Return what the stages take (all of the plan's when left out), each counted once, on a device.
+        """Return the costs of stages, each counted once.
 
-        With several processes and a network (bytes/s of each) the hours have the time in which gradients are summed.
+        Args:
+            stages: stages of the plan; all of them when left out.
+            device: the device whose hours and memory are estimated.
+            processes: number of devices that train together, a process on each.
+            network: bytes/s between nodes, of each process; when left out, the time in which processes sum their
+                gradients is not counted.
         """
         chosen = self.stages if stages is None else tuple(stages)
         config, shapes = self.study.config, self.study.shapes
         length = config.sequences.attended_length
         pass_tokens = config.batches.pass_tokens
         is_compiled = config.machine.compile != "off"
-        # `gradient_seconds` counts float32; bf16 sends half the bytes, as over a network twice as fast.
+        # `gradient_seconds` counts float32 gradients. In bf16 half the bytes are sent, which takes as long as to send
+        # all of them over a network that is twice as fast.
         bandwidth = network
         if config.batches.gradients == "bf16":
             bandwidth = 2 * network
@@ -287,7 +321,7 @@ class Plan:
                 compiled=is_compiled,
             )
             seconds += tokens / speed
-            # Hours of all GPUs together, which wait while gradients are summed.
+            # All devices wait while gradients are summed, and the hours are those of all together.
             waiting = gradient_seconds(shape, device, processes, bandwidth)
             seconds += processes * item.steps * waiting
             memory = max(memory, training_gb(shape, pass_tokens))
@@ -295,6 +329,7 @@ class Plan:
             one_checkpoint = shape.trained_parameters * parameter_bytes
             checkpoint_bytes += len(item.keep) * one_checkpoint
 
+        # A model is exported at the end of its last stage.
         names = {item.name for item in chosen}
         model_bytes = 0
         for model in self.models:
@@ -312,20 +347,20 @@ class Plan:
         )
 
     def tokens_of(self, data: str) -> float:
-        """Return the unique tokens of some data that every model can be trained on without a second epoch.
+        """Return how many tokens some data must have so that no model is trained on a token twice.
 
         Args:
-            data: as stages name it; empty: the data of the command.
+            data: folder or address of shards, as `Stage.data` has it; empty for the data of the command.
         """
-        most = 0
+        most_steps = 0
         for model in self.models:
             stages = [stage for stage in model.stages if stage.data == data]
-            most = max(most, sum(stage.steps for stage in stages))
-        return most * self.study.config.tokens_per_step
+            most_steps = max(most_steps, sum(stage.steps for stage in stages))
+        return most_steps * self.study.config.tokens_per_step
 
     @property
     def data_tokens(self) -> float:
-        """Unique tokens of the command's data that every model can be trained on without a second epoch."""
+        """Tokens that the command's data must have so that no model is trained on a token twice."""
         return self.tokens_of("")
 
     @property
@@ -338,30 +373,36 @@ class Plan:
         return next(item for item in self.stages if item.name == name)
 
     def lineage(self, stage: PlannedStage) -> list[dict[str, object]]:
-        """Return the stages that lead to one, itself last, each with what decides its steps.
+        """Return all that decides the content of a stage's checkpoints: a record of each stage that leads to it.
 
-        The end decides them only where the rate falls towards it: a trunk may be trained further.
+        The records are in the order of training, that of the stage itself last. Their end is None for stable steps,
+        which may be trained further without a change of the steps before.
         """
-        line = []
+        records = []
         for item in self.ancestry(stage):
-            entry: dict[str, object] = {"name": item.name, "objective": item.objective}
-            entry |= {
+            record: dict[str, object] = {"name": item.name, "objective": item.objective}
+            record |= {
                 "ratio": item.ratio,
                 "start": item.first_step,
                 "phase": item.phase,
             }
-            entry["end"] = item.end if item.phase == "decay" else None
-            line.append(entry | item.extras())
-        return line
+            # In a decay, every step's learning rate depends on where the decay ends.
+            record["end"] = item.end if item.phase == "decay" else None
+            records.append(record | item.extras())
+        return records
 
     def ancestry(self, stage: PlannedStage) -> list[PlannedStage]:
-        """Return the stages that lead to one, itself last."""
+        """Return the stages that lead to a stage, in the order of training, and last the stage itself."""
         before = [] if stage.parent is None else self.ancestry(self.stage(stage.parent))
         return [*before, stage]
 
     def steps_on_its_data(self, stage: PlannedStage) -> tuple[tuple[int, int], ...]:
-        """Return the steps [first, end) that lead to the end of a stage and are trained on the same shards."""
+        """Return the steps [first, end) that lead to the end of a stage and train on the stage's shards.
+
+        There is a pair for each stage that leads to this one and has the same shards.
+        """
         line = self.ancestry(stage)
+        # An earlier stage counts only up to where the next one branches off: it may be trained further for others.
         ends = [*(later.first_step for later in line[1:]), stage.end]
         spans = []
         for item, end in zip(line, ends, strict=True):
@@ -370,23 +411,29 @@ class Plan:
         return tuple(spans)
 
     def children(self, name: str | None) -> list[PlannedStage]:
-        """Return the stages that branch off the named one, in order of the step; the first ones for None."""
+        """Return the stages that branch off the stage of that name, in the order of the step at which they do.
+
+        For None they are the stages that begin from random weights or from a start.
+        """
         branches = (item for item in self.stages if item.parent == name)
         return sorted(branches, key=lambda item: (item.first_step, item.end, item.name))
 
 
 def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
-    """Return the work of the models, with what they share merged."""
+    """Return the plan of some models of a study: all their stages, each only once."""
     uses: dict[str, _StageUse] = {}
     for model in models:
         for stage in model.stages:
+            # The same trunk may have an earlier end in one model and a later one in another.
             use = uses.setdefault(stage.name, _StageUse(stage=stage, size=model.size))
             use.end = max(use.end, stage.end)
             if model.name not in use.models:
                 use.models.append(model.name)
+            # A model's stages are in order, so the parent of each is in `uses` already.
             if stage.parent is not None:
                 # The parent may go on for other models, so the checkpoint where this one branches off is kept.
                 uses[stage.parent].keep.add(stage.first_step)
+        # The checkpoint of the model itself.
         last = model.stages[-1]
         uses[last.name].keep.add(last.end)
     stages = []
@@ -404,57 +451,64 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
 
 @dataclass(kw_only=True)
 class _StageUse:
-    """A stage as the models of a plan need it."""
+    """What the models of a plan need of one stage, collected model by model."""
 
     stage: Stage
-    """As the first of them has it."""
+    """The stage of the first model that has it; those of the others may differ in their end only."""
     size: str
-    """The model size, prefix included."""
+    """Size of the models, the study's prefix included."""
     end: int = 0
-    """The last end."""
+    """The largest end that a model needs."""
     keep: set[int] = field(default_factory=set)
     """Steps whose checkpoints are kept."""
     models: list[str] = field(default_factory=list)
-    """Models whose steps it holds."""
+    """Names of the models that the stage is a part of."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
-    """Work of one call of `train`."""
+    """What one call of `train` is to train: a model or a single stage."""
 
     model: Model
-    """The model, or one that the stage belongs to."""
+    """The model; for a single stage, a model that the stage is a part of."""
     plan: Plan
-    """The work of the study and of the model."""
+    """The plan of all models that the study lists, and of this one."""
     stages: tuple[tuple[PlannedStage, int], ...]
-    """The stages to train, each with the step that it must reach."""
+    """The stages to train, in order, each with the step up to which it is trained."""
     is_model: bool
-    """Whether they are a whole model, not only a stage."""
+    """Whether the stages are those of a whole model."""
     start: Start | None = None
-    """What the model's `start` names, opened: only its weights are taken, the optimizer's state is new."""
+    """The start that the model names, opened; None for random weights. Only the start's weights are taken, and the
+    optimizer's state begins anew."""
 
 
 def targets_of(name: str, study: Study) -> Targets:
-    """Return what to train for a name.
+    """Return what to train for the name of a model or of a stage.
 
     Args:
-        name: a model's, or that of a stage such as the trunk `610m-clm`, of which only that is trained.
-        study: the study of both.
+        name: name of a model, all of whose stages are trained, or of a single stage such as the trunk `610m-clm`.
+        study: the study of the model or stage.
 
     Raises:
-        UserError: neither; the nearest name is given.
+        UserError: the name is neither a model's nor a stage's; the message suggests the nearest name.
     """
-    by_stage: dict[str, Model] = {}
+    model_by_stage: dict[str, Model] = {}
     # Reversed, so that of several models with one stage the first overwrites the others.
     for candidate in reversed(study.models.values()):
         for stage in candidate.stages:
-            by_stage[stage.name] = candidate
-    is_model = name in study.models or name not in by_stage
-    model = study.model(name, stages=by_stage) if is_model else by_stage[name]
+            model_by_stage[stage.name] = candidate
+    # A last stage may have its model's name, which then means the model. A name that the study does not list is taken
+    # for a model's, whose name may say how it is trained.
+    is_model = name in study.models or name not in model_by_stage
+    if is_model:
+        model = study.model(name, stages=model_by_stage)
+    else:
+        model = model_by_stage[name]
     # The plan has all of the study's models, so that checkpoints from which others continue are kept.
     models = {**study.models, model.name: model}
     plan = plan_of(tuple(models.values()), study)
     if is_model:
+        # A shared stage may be planned further than this model needs, so the end is the model's own.
         stages = tuple((plan.stage(item.name), item.end) for item in model.stages)
     else:
         stages = ((plan.stage(name), plan.stage(name).end),)
