@@ -18,12 +18,12 @@ PLAN_FORMATS = ("tree", "json")
 def plan_document(
     plan: Plan, *, device: Device = H100, price: float | None = None
 ) -> TableDocument:
-    """Return the plan.
+    """Return a plan as a document that can be written in each of `PLAN_FORMATS`.
 
     Args:
-        plan: the work to show.
-        device: the device that hours are of.
-        price: of an hour of it; None: no money is counted.
+        plan: the plan to show.
+        device: the device whose hours are estimated.
+        price: price of an hour of the device; None for a plan without money.
     """
     return TableDocument(
         data=_data(plan, device, price),
@@ -33,6 +33,7 @@ def plan_document(
 
 
 def _tree(plan: Plan, device: Device, price: float | None) -> str:
+    """Return the plan as text: a tree of stages, each with its children indented below it, and the costs."""
     models = counted(len(plan.models), "model")
     lines = [
         f"{models} of the study {plan.study.name!r}, {counted(len(plan.stages), 'stage')}",
@@ -41,12 +42,20 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
     names = {model.name for model in plan.models}
 
     def walk(item: PlannedStage, indent: str, last: bool, root: bool) -> None:
-        """Add the line of a stage, then the lines of the stages that branch off it."""
-        branch = deeper = ""
+        """Add the line of a stage, then the lines of the stages that branch off it.
+
+        Args:
+            item: the stage.
+            indent: what its line begins with: the vertical lines of the stages above it.
+            last: whether it is the last child of its parent, below which no vertical line goes on.
+            root: whether it has no parent, and so no branch leads to it.
+        """
+        branch = children_indent = ""
         if not root:
             branch = "`-- " if last else "|-- "
-            deeper = indent + ("    " if last else "|   ")
+            children_indent = indent + ("    " if last else "|   ")
         steps = f"{format_steps(item.first_step)} to {format_steps(item.end)}"
+        # The models that end with this stage are named after it, unless the stage has the only model's name itself.
         finished = []
         for name in item.models:
             if plan.study.model(name).stages[-1].name == item.name:
@@ -59,7 +68,8 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         lines.append(f"{indent}{branch}{item.name}{mark}  {what}{note}")
         children = plan.children(item.name)
         for child in children:
-            walk(child, deeper, child is children[-1], False)
+            is_last = child is children[-1]
+            walk(child, children_indent, is_last, False)
 
     origins = {model.start or "random initialisation" for model in plan.models}
     origin = " or ".join(sorted(origins))
@@ -70,6 +80,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         f"* a model; steps are counted from {origin}; shared steps run only once",
         "",
     ]
+    # Of one model, also what each stage adds; a single stage from random weights would only repeat the totals.
     if len(plan.models) == 1 and (len(plan.stages) > 1 or plan.models[0].start):
         lines += [*_added(plan, device, price), ""]
     lines += _totals(plan, device, price)
@@ -80,7 +91,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
 
 
 def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
-    """Return a table's lines with the costs that each stage of a model adds, from random weights or the start on."""
+    """Return the lines of a table with the costs of each stage, for a plan of one model."""
     head = ["adds", "steps", "tokens", "model FLOPs", f"{device.name} hours"]
     if price is not None:
         head.append("money")
@@ -92,6 +103,7 @@ def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
         if price is not None:
             row.append(f"{price * costs.gpu_hours:,.2f}")
         rows.append(row)
+    # All columns but the first are numbers, which are aligned on the right.
     return plain_table(rows, range(1, len(rows[0])))
 
 
@@ -101,27 +113,35 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
     lines: list[str] = []
 
     def add(name: str, words: str) -> None:
+        """Add a line with the name of a quantity; an empty name continues the quantity of the line before."""
         lines.append(f"{name:15}{words}")
 
-    alone = sum(model.steps for model in plan.models)
-    add("steps", f"{costs.steps:,} ({alone:,} if every model were trained alone)")
+    # Steps and tokens.
+    unshared_steps = sum(model.steps for model in plan.models)
+    add(
+        "steps",
+        f"{costs.steps:,} ({unshared_steps:,} if every model were trained alone)",
+    )
     tokens, unique = _short(costs.tokens), _short(plan.data_tokens)
     add(
         "tokens",
         f"{tokens}; if the shards hold fewer than {unique}, they are repeated",
     )
+    # Each set of shards that stages name, once. The command's own shards have no name here.
     for data in dict.fromkeys(stage.data for stage in plan.stages):
         if data:
             most = _short(plan.tokens_of(data))
             add("", f"of them in {data} {most} for a model at most")
-    by_hoffmann, of_model = costs.flops["hoffmann"], costs.flops["model"]
+
+    # Computation, hours and money.
+    hoffmann_flops, model_flops = costs.flops["hoffmann"], costs.flops["model"]
     mfu = _mfu(costs, device)
     used = f"{mfu:.0%}" if mfu >= 0.005 else "less than 1%"
     add(
         "FLOPs",
-        f"{by_hoffmann:.4g} by Hoffmann et al., Appendix F; {of_model:.4g} model FLOPs",
+        f"{hoffmann_flops:.4g} by Hoffmann et al., Appendix F; {model_flops:.4g} model FLOPs",
     )
-    hours = _figure(costs.gpu_hours)
+    hours = _rounded(costs.gpu_hours)
     add(
         f"{device.name} hours",
         f"{hours} at {used} of the bf16 peak (model FLOPs), {device.basis(plan.shapes)}",
@@ -129,8 +149,10 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
     if price is not None:
         money = price * costs.gpu_hours
         add("money", f"{money:,.2f} at {price:g} an hour")
-    memory = _figure(costs.memory_gb)
-    add("memory", f"{memory} GB{_too_much(plan, costs, device)}")
+
+    # Memory and disk.
+    memory = _rounded(costs.memory_gb)
+    add("memory", f"{memory} GB{_pass_note(plan, costs, device)}")
     if plan.study.config.machine.compile == "off":
         add(
             "",
@@ -146,16 +168,18 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
 
 
 def _mfu(costs: Costs, device: Device) -> float:
+    """Return the share of the device's peak rate that the estimated hours use (model FLOPs utilisation)."""
     return costs.flops["model"] / (costs.gpu_hours * 3600 * device.peak)
 
 
-def _too_much(plan: Plan, costs: Costs, device: Device) -> str:
-    """Return how many sequences a pass has, and what to do where the largest model does not fit on the device."""
+def _pass_note(plan: Plan, costs: Costs, device: Device) -> str:
+    """Return the words that follow the GB of memory: the sequences of a pass, and what to do if they do not fit."""
     config = plan.study.config
     sequences = config.batches.pass_tokens // config.batches.max_length
     words = f" at {counted(sequences, 'sequence')} in a pass"
     if device.memory_gb is None or costs.memory_gb <= device.memory_gb:
         return words
+    # The most sequences that fit for every model of the plan.
     fits = sequences
     for item in plan.stages:
         shape = plan.study.shapes[item.size]
@@ -165,16 +189,19 @@ def _too_much(plan: Plan, costs: Costs, device: Device) -> str:
     words += f", more than the {device.memory_gb:g} GB of one {device.name}"
     if not fits:
         return f"{words}; use another device or a smaller model"
+    # Without the setting, training chooses a pass that fits.
     if config.batches.microbatch:
         return f"{words}; set microbatch={fits}"
     return f"{words}; training takes {fits} by itself"
 
 
 def _short(count: float) -> str:
+    """Return a large number in full up to a billion, else with four significant digits."""
     return f"{count:,.0f}" if count < 1e9 else f"{count:.4g}"
 
 
-def _figure(count: float) -> str:
+def _rounded(count: float) -> str:
+    """Return a number as a whole number from 10 on, else with two significant digits."""
     if count >= 10:
         return f"{count:,.0f}"
     if count >= 1:
@@ -183,6 +210,7 @@ def _figure(count: float) -> str:
 
 
 def _bytes(size: float) -> str:
+    """Return a size in the largest unit of which it is at least one."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
@@ -196,24 +224,27 @@ _KEYS = {"first_step": "start"}
 
 
 def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
-    """Return a planned stage: without the fields that no stage of the paper has, where they are not used; with what it
-    adds, in other studies than the paper's."""
+    """Return a planned stage as the JSON has it.
+
+    Optional fields of a stage are there only if they are not at their defaults. In all studies but the paper's, the
+    costs of the stage stand there, too.
+    """
     optional = {field.name for field in fields(Stage) if field.default is not MISSING}
-    unused = optional - item.extras().keys()
+    at_default = optional - item.extras().keys()
     entry = {}
     for name, value in asdict(item).items():
-        if name not in unused:
+        if name not in at_default:
             entry[_KEYS.get(name, name)] = value
     entry["steps"] = item.steps
     if plan.study is PAPER_STUDY:
         return entry
     costs = plan.costs([item], device=device)
-    adds = {
+    stage_costs = {
         "tokens": costs.tokens,
         "flops": costs.flops,
         "gpu_hours": costs.gpu_hours,
     }
-    return entry | adds
+    return entry | stage_costs
 
 
 def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
@@ -229,10 +260,10 @@ def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
     changes = {}
     if plan.study.config.batches.skip:
         changes["skip"] = plan.study.config.batches.skip
-    whole = plan.costs(device=device)
-    costs = asdict(whole) | {"device": device.name, "mfu": _mfu(whole, device)}
+    total = plan.costs(device=device)
+    costs = asdict(total) | {"device": device.name, "mfu": _mfu(total, device)}
     if price is not None:
-        costs["money"] = price * whole.gpu_hours
+        costs["money"] = price * total.gpu_hours
     costs |= {"data_tokens": plan.data_tokens, "data_bytes": plan.data_bytes}
     return {
         "study": plan.study.name,
