@@ -1,4 +1,4 @@
-"""Blocks of a file that grows: each a Zstandard frame with a checksum, and its length before it."""
+"""Blocks of a file that grows by appending: each is a length in 8 bytes, and a Zstandard frame with a checksum."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ from typing import BinaryIO
 import zstandard
 
 _LENGTH = 8
+"""Bytes of the length before a block."""
 END = bytes(_LENGTH)
-"""What ends a file of blocks that is complete: the length of no block."""
+"""Zeros that stand at the end of a complete file, in place of the next block's length; no block has the length 0."""
 
 
 def packed_block(data: bytes) -> bytes:
-    """Return bytes as a block."""
+    """Return some data as a block: compressed, with its length before it."""
     packed = zstandard.ZstdCompressor(level=1, write_checksum=True).compress(data)
     return len(packed).to_bytes(_LENGTH, "little") + packed
 
 
 def read_block(file: BinaryIO) -> bytes | None:
-    """Return the next block of a file; None at `END`.
+    """Return the data of the next block of a file; None at `END`.
 
     Raises:
-        ValueError: it is damaged, or ends early.
+        ValueError: the block is damaged, or the file ends before the block does.
     """
     length = file.read(_LENGTH)
     if length == END:
         return None
-    size = os.fstat(file.fileno()).st_size  # of a damaged length
-    packed = file.read(min(size, int.from_bytes(length, "little")))
+    # A damaged length may be huge: no more is asked for than the file has.
+    file_size = os.fstat(file.fileno()).st_size
+    packed = file.read(min(file_size, int.from_bytes(length, "little")))
     try:
-        # An empty text, at a file's early end, is refused here as well.
+        # Where the file ends early, `packed` is a part of a frame or empty. Both are refused here.
         return zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
     except (zstandard.ZstdError, MemoryError) as error:
         raise ValueError(str(error) or "a size that cannot be") from None

@@ -1,9 +1,14 @@
-"""From documents to shards: tokenised in parallel, deduplicated, split, packed, hashed; resumable, and the same
-bytes with any number of workers.
+"""From documents to shards: the text of a source becomes the tokens of two splits, `train` and `validation`.
 
-Documents keep the order of the source. A document whose text has been seen is dropped (96-bit BLAKE2b). A
-share of the documents, chosen by the hash of their text, is held out for validation, so that no text is in both
-splits. Each document is closed by end-of-text and appended to its split's token stream.
+Documents are read in the order of the source and tokenised in parallel. A document whose text has been seen before is
+dropped (texts are compared by 96 bits of a BLAKE2b hash). A share of the documents is held out for validation. It is
+chosen by the hash of their text, so that no text is in both splits. Each document is closed by end-of-text and appended
+to its split's token stream, which is written in shards of equal size. Any number of threads gives the same bytes, and a
+killed run can be resumed.
+
+While shards are not complete, all files are in the folder `.state` (`shard_folder`). A source of many files can be
+tokenised in parts, by several calls or machines; a last call without a part then makes shards of their tokens
+(`token_files`).
 """
 
 from __future__ import annotations
@@ -64,14 +69,18 @@ logger = logging.getLogger(__name__)
 _GROUP_CHARACTERS, _GROUP_DOCUMENTS = 500_000, 1_000
 """Most characters and documents that a thread takes at a time."""
 _SMALL_SHARE, _FIRST_SHARE, _LEAST_TOKENS = 0.01, 0.1, 2_048
-"""Of a small source: the share that is held out, and the one until validation has a whole sequence of the longest."""
+"""For a small source: the share of documents that is held out; the larger share until validation has tokens for a whole
+sequence; that number of tokens, which is the paper's longest sequence."""
 _UNKNOWN = 0.01
 """Share of unknown tokens above which a tokenizer does not fit its text."""
 _SHORT = 200
-"""Mean tokens below which a document of a text file looks like a paragraph."""
+"""Mean number of tokens below which the documents of a text file look like paragraphs."""
 _PACKAGES = ("tiktoken", "tokenizers", "mosaicml-streaming", "zstandard", "numpy")
+"""Packages whose versions the record of provenance names."""
 _TOKENS = "tokens"
+"""Name of the folder for the tokens of parts."""
 _TOKENIZER = ("sha256", "vocab_size", "bos_id", "eos_id", "mask_id")
+"""Properties of a tokenizer that a manifest lists."""
 
 
 def build(
@@ -87,41 +96,42 @@ def build(
     part: str | None = None,
     as_llama3: bool = False,
 ) -> bool:
-    """Write the shards of a source into `out`, resuming where a killed run stopped.
+    """Write the shards of a source into a folder, resuming where a killed run stopped.
 
-    With a part, only the tokens of its files are kept there, for the call without one that writes the shards.
+    A call with a part only writes the tokens of that part's files; a later call without a part writes the shards.
 
     Args:
         specs: local paths, folders and patterns, or one `hf:owner/name[:config][@revision]`.
         tokenizer: what `load_tokenizer` takes.
         out: folder for `train`, `validation`, `tokenizer` and `manifest.json`.
-        settings: what the bytes depend on.
-        begin: what begins a text, in place of what the tokenizer's files say.
-        end: what ends one.
-        kind: what files of no known suffix are, such as `txt`.
-        workers: threads that tokenise; one a core when left out, 0 for this one.
+        settings: the settings that the bytes of the shards depend on.
+        begin: token that begins a text, in place of what the tokenizer's files say.
+        end: token that ends a text, in place of what the tokenizer's files say.
+        kind: how files of no known suffix are read, such as `txt`.
+        workers: number of threads that tokenise; one for each core when left out, and 0 for no other than this thread.
         part: such as `3/8`, the third of every eight files.
         as_llama3: read any tiktoken file with Llama 3's split and special tokens.
 
     Returns:
-        False when the shards were there already.
+        False when the shards were complete already; True when something was written.
 
     Raises:
-        UserError: another request's shards or something of others are in `out`, source or tokenizer cannot be used, a
-            text changed while it was read, or another process writes there.
+        UserError: the folder holds shards of another request or files that are not shards, source or tokenizer cannot
+            be used, a text changed while it was read, or another process writes there.
     """
     if (out / "config.json").is_file():
         raise UserError(
             f"--out {out} is a model's folder; choose another for the shards"
         )
+    # A killed run may have completed the shards without moving them to their place.
     is_complete = publish(out)
     if not is_complete:
         refuse_others(out)
-    # Shards that are complete already, and which of their files are missing or damaged.
+    # The manifest of shards that are complete already, and which of their files are missing or damaged.
     old_manifest = load_manifest(out, "choose another --out") if is_complete else None
     missing = [] if old_manifest is None else lost(out, old_manifest)
 
-    # The text and the tokenizer that are asked for.
+    # The source and the tokenizer of this call. Complete shards do not need their text any more, which may be deleted.
     try:
         source = open_documents(
             specs, settings.text_field, settings.document_separator, kind
@@ -140,7 +150,9 @@ def build(
         identity = old_manifest["request"]["source"]
     encoder = load_tokenizer(tokenizer, begin=begin, end=end, as_llama3=as_llama3)
     ids = _ids(encoder)
-    settings = settings.settled(sum(file["bytes"] for file in identity["files"]))
+    source_bytes = sum(file["bytes"] for file in identity["files"])
+    settings = settings.settled(source_bytes)
+    # What the shards are made from: two calls with equal requests give the same bytes.
     request = {
         "source": identity,
         "tokenizer": encoder.sha256,
@@ -149,8 +161,9 @@ def build(
         "version": SHARDS,
     }
 
-    # If shards were complete, only missing files are written again.
+    # If shards are complete, they must be those of this request. Then only missing or damaged files are written again.
     if old_manifest is not None:
+        # The ids are compared as well as the tokenizer's hash, since options such as --end-of-text change them.
         old_request = old_manifest["request"] | {"tokenizer": old_manifest["tokenizer"]}
         check_request(out, old_request, request | {"tokenizer": ids})
         record = read_provenance(out)
@@ -166,7 +179,7 @@ def build(
             "%s: missing or damaged, so written again: %s", out, first_of(missing)
         )
 
-    # A part of several writes only the tokens of its files, not shards.
+    # A call with a part ends here. The tokens of a file are found again by all that they depend on.
     tokens_depend_on = {
         "tokenizer": ids,
         "text_field": source.text_field,
@@ -189,9 +202,10 @@ def build(
         )
         return True
 
-    # The shards.
+    # Write the shards, from the position on at which a killed run stopped.
     with writing(out):
         writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
+        # Files that the killed run has read must be unchanged.
         _check_states(source, out, writer.states_read, writer.hashes)
         position = writer.position
         if position.file or position.row:
@@ -208,6 +222,7 @@ def build(
             remove_unfinished(out)
             raise
         _finish(source, writer, encoder, request)
+        # Where missing files were written again, the others are those of the old manifest and must belong to it.
         if old_manifest is not None and load_manifest(writer.folder) != old_manifest:
             remove_unfinished(out)
             raise UserError(
@@ -225,19 +240,26 @@ def build(
 def _check_splits(
     source: TextSource, out: Path, settings: ShardSettings, writer: ShardWriter
 ) -> None:
-    """Refuse a split without a document, and remove all written files, which would stop the next request."""
+    """Refuse shards of which a split has no document.
+
+    All files written so far are removed. The next call will have other settings, and would be refused because of them.
+
+    Raises:
+        UserError: `train` or `validation` has no document.
+    """
     held_out = writer.splits["validation"].documents
-    trained = writer.splits["train"].documents
-    if held_out and trained:
+    for_training = writer.splits["train"].documents
+    if held_out and for_training:
         return
     remove_unfinished(out)
-    if not held_out + trained:
+    if not held_out + for_training:
         raise UserError(f"{source.spec}: there is no text; give files that have some")
+    # Without a share of the user's, so little text was split by the first share.
     share = settings.validation_share or _FIRST_SHARE
     raise UserError(
-        f"{source.spec}: of {held_out + trained} documents ({writer.position.duplicates:,} duplicates dropped), "
+        f"{source.spec}: of {held_out + for_training} documents ({writer.position.duplicates:,} duplicates dropped), "
         f"{held_out} were held out for validation (--validation-share "
-        f"{share:g}) and {trained} left for training, but each needs one; "
+        f"{share:g}) and {for_training} left for training, but each needs one; "
         f"--document-separator splits text files (now: {settings.document_separator}; `line` makes each line "
         "a document)"
     )
@@ -246,16 +268,24 @@ def _check_splits(
 def _check_states(
     source: TextSource, out: Path, states: Sequence[Any], hashes: Sequence[str]
 ) -> None:
-    """Compare the content of each file whose place or time of change is another or unknown; those not begun may change.
+    """Refuse a source of which a file has other content than when shards were made from it.
+
+    A file whose place and time of change are as they were is not read. A file that had not been read may have changed.
+
+    Args:
+        source: the source as it is now.
+        out: the folder of the shards, for messages.
+        states: `TextSource.states` as they were, each a hash of a file's place and time of change; may be incomplete.
+        hashes: SHA-256 of the content of the source's first files: all those that had been read, at least in part.
 
     Raises:
-        UserError: one has other content.
+        UserError: a file has other content.
     """
-    # Only files whose reading was begun have a hash.
+    # A source whose text is gone, or on the hub, has no states.
     for number, sha256 in enumerate(hashes[: len(source.states)]):
         file = source.files[number]
-        recorded = states[number] if number < len(states) else None
-        if source.states[number] == recorded:
+        old_state = states[number] if number < len(states) else None
+        if source.states[number] == old_state:
             continue
         if sha256_file(Path(file)) != sha256:
             raise UserError(
@@ -267,6 +297,7 @@ def _check_states(
 def _encoded(
     documents: Iterator[Document], encoder: TextTokenizer, workers: int
 ) -> EncodedGroups:
+    """Yield documents in groups, each with their digests and tokens."""
     groups = batched(documents, _GROUP_CHARACTERS, _GROUP_DOCUMENTS)
     return encoded(groups, encoder, workers)
 
@@ -277,24 +308,34 @@ def _joined(
     writer: ShardWriter,
     encode: Callable[[Iterator[Document]], EncodedGroups],
 ) -> EncodedGroups:
-    """Yield the documents from the writer's position on; files that no part has tokenised are tokenised here."""
-    first, row = writer.position.file, writer.position.row
-    by_parts = 0
-    for number in range(first, len(source.files)):
+    """Yield groups of documents with their tokens, from the writer's position in the source on.
+
+    The tokens of a file are read if a call with a part has written them, else they are made here.
+
+    Args:
+        source: the source.
+        parts: the tokens that calls with parts have written.
+        writer: the writer of the shards, whose hashes of files are completed on the way.
+        encode: makes groups with tokens of documents.
+    """
+    first_file, row = writer.position.file, writer.position.row
+    files_by_parts = 0
+    for number in range(first_file, len(source.files)):
         source.hash_up_to(number + 1, writer.hashes)
         # A commit fixes the content of a hub's file, so the file is not hashed.
         sha256 = None if source.revision else writer.hashes[number]
         path = parts.path(number, sha256)
         if path.is_file():
             yield from read_tokens(path, number, row)
-            by_parts += 1
+            files_by_parts += 1
         else:
             yield from encode(source.documents(number, row, files=[number]))
-        row = 0  # only the first file is resumed within
+        # A killed run stopped within the first file only; all others are read from their first row.
+        row = 0
     logger.info(
         "files tokenised by parts: %s of %s",
-        f"{by_parts:,}",
-        f"{len(source.files) - first:,}",
+        f"{files_by_parts:,}",
+        f"{len(source.files) - first_file:,}",
     )
 
 
@@ -305,7 +346,17 @@ def _write_splits(
     groups: EncodedGroups,
     unknown_id: int | None,
 ) -> None:
-    """Write the splits' shards from groups of documents, up to the limit of training tokens; a kill loses one shard."""
+    """Write the shards of both splits from groups of documents, up to the limit of training tokens.
+
+    What was written is saved after each shard, so that a killed run loses at most the work on the next one.
+
+    Args:
+        source: the source of the documents.
+        settings: size of a shard, limit of tokens and share that is held out.
+        writer: the writer of the shards, at the position of the first group.
+        groups: documents with the digest of their text and their tokens.
+        unknown_id: id of the token for unknown text, which is counted; None for a tokenizer without one.
+    """
     position, splits = writer.position, writer.splits
     shard_tokens = settings.shard_records * RECORD
     limit = settings.tokens or float("inf")
@@ -318,6 +369,7 @@ def _write_splits(
 
     with Meter("tokenising", sum(source.sizes), done=read_bytes(), unit="B") as meter:
         for group, encodings in groups:
+            # Sort the group's documents into the splits; a document whose text was seen before goes into none.
             are_new = writer.unseen([digest for digest, _ in encodings])
             rows = zip(group, encodings, are_new, strict=True)
             for document, (digest, tokens), is_new in rows:
@@ -326,9 +378,12 @@ def _write_splits(
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
                 writer.add(document, tokens, split_name, unknown_id=unknown_id)
-            # A list, since `any` of a generator would stop at the first split that has written.
+
+            # Write the shards that are full now. This is a list, since `any` of a generator would stop at the first
+            # split that has written a shard, and leave out the other split.
             has_written = [split.write(shard_tokens) for split in splits.values()]
             if any(has_written):
+                # The current file is hashed as well: what is saved depends on a part of it.
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
             rate = (writer.tokens - first_tokens) / (time.monotonic() - began)
@@ -336,23 +391,32 @@ def _write_splits(
             meter.update(read_bytes(), words)
             if is_enough:
                 break
+    # The remaining tokens of each split are its last, shorter shard.
     for split in splits.values():
         split.write(shard_tokens, last=True)
 
 
 def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> str:
-    """Return the split of a new text: its hash chooses a share of all for validation, until that is full."""
+    """Return the split of a new text, `train` or `validation`.
+
+    The hash of a text chooses a share of all texts for validation, until validation has as many tokens as it may.
+    """
     held_out = writer.splits["validation"].tokens
     share = settings.validation_share
+    # A small source has no fixed share: more is held out until validation has tokens for a whole sequence.
     if not share:
         share = _SMALL_SHARE if held_out >= _LEAST_TOKENS else _FIRST_SHARE
+    # Eight bytes of the digest are a random number from 0 to 2^64 - 1.
     is_chosen = int.from_bytes(digest[:8], "little") < share * 2**64
     is_full = held_out >= settings.validation_tokens
     return "validation" if is_chosen and not is_full else "train"
 
 
 def _ids(encoder: TextTokenizer) -> dict[str, Any]:
-    """Return what a manifest says of the tokenizer; own models' have neither of the last two."""
+    """Return what a manifest says of the tokenizer: its hash, the size of its vocabulary and the ids that are used.
+
+    The last two fields are left out where they do not apply, as for the tokenizers of this package's own models.
+    """
     ids = {name: getattr(encoder, name) for name in _TOKENIZER}
     if encoder.first:
         ids["first"] = list(encoder.first)
@@ -367,8 +431,9 @@ def _finish(
     encoder: TextTokenizer,
     request: dict[str, Any],
 ) -> None:
-    """Write tokenizer, indexes and provenance next to the shards, and the manifest, which makes them complete."""
+    """Write all other files next to the shards: tokenizer, indexes, manifest and provenance."""
     source.hash_up_to(len(source.files), writer.hashes)
+    # A folder without the mark would be refused as one of another program.
     mark_cache(writer.folder)
     encoder.save(writer.folder / "tokenizer")
     for split in writer.splits.values():
@@ -398,8 +463,9 @@ def _finish(
 
 
 def _write_provenance(folder: Path, source: TextSource, encoder: TextTokenizer) -> None:
-    """Write who made shards, when their texts had changed last, and the hashes of manifest and indexes."""
-    # Times of change stand here, not in the manifest: the same text elsewhere gives the same manifest.
+    """Write the record of provenance: versions of packages, states of the texts, hashes of manifest and indexes."""
+    # The texts' states, with their times of change, stand here and not in the manifest, so that the same text gives the
+    # same manifest everywhere.
     record = provenance("full", _PACKAGES)
     record |= {"engine": encoder.engine, "texts": list(source.states)}
     names = [MANIFEST, *(f"{split}/{INDEX}" for split in SHARD_SPLITS)]
@@ -420,7 +486,7 @@ def _report(
     documents = train["documents"] + validation["documents"]
     tokens = train["tokens"] + validation["tokens"]
 
-    # What was read of the source.
+    # What was read of the source: documents that were dropped, and those that were written.
     read = position.duplicates + position.empty
     read += sum(split.documents for split in writer.splits.values())
     logger.info("files: %s; documents read: %s", f"{len(source.files):,}", f"{read:,}")
@@ -461,6 +527,7 @@ def _report(
             unknown_percent,
         )
     is_text = any(plain_suffix(file) == ".txt" for file in source.files)
+    # That is, if a document has fewer than _SHORT tokens on average.
     if is_text and source.separator == BLANK and tokens < _SHORT * documents:
         logger.warning(
             "a document has %.0f tokens: a blank line ends one in a text file; if these are paragraphs, give "
