@@ -1,8 +1,9 @@
 """Sources of documents: local Parquet, JSON-lines and text files, and datasets of the Hugging Face hub.
 
-A source is an ordered list of files; a document's place in it is (file, row), at which reading can start again
-without reading what comes before (Parquet) or parsing it (JSON lines). Hub files are read over the network, row
-group by row group, at a pinned revision.
+A source is an ordered list of files, and a file is a sequence of rows, each of which has one document: a row of a
+Parquet file, a line of a JSON-lines file, or a text between two separators of a text file. The place of a document is
+its file's number and its row's number. Reading can start at any place. The rows before are then not read (Parquet), not
+parsed (JSON lines) or passed over (text). Files on the hub are read over the network, at a pinned revision.
 """
 
 from __future__ import annotations
@@ -30,44 +31,49 @@ from common.packed import ARCHIVES, plain_suffix, unpacked
 from common.reading import MOST_BYTES, refuse_binary, refuse_pointer, text_of
 
 BLANK, LINE, FILE = "blank", "line", "file"
-"""What ends a document in a text file: a blank line, every line, only the file's end."""
+"""What ends a document in a text file: a blank line, the end of every line, or only the file's end."""
 _SAVED = ("dataset_info.json", "dataset_dict.json")
-"""Files that `datasets` writes, whose JSON is not text."""
+"""Files that the library `datasets` writes next to data, whose JSON is not text."""
 MOST_TEXT = 8_000_000
-"""Bytes of a document at most, in UTF-8: tokenizers need a hundred times that of memory, in each thread."""
+"""Most bytes of a document, in UTF-8: tokenizers need a hundred times as much memory, in each thread."""
 _SPLIT = "split it, or write it to a .txt, which --document-separator splits"
+"""Remedy for a row that is too large."""
 _ROWS = "JSON Lines"
+"""Format that messages suggest for a file of another program, such as a spreadsheet."""
 _SEPARATE = (
     "give --document-separator, the line that stands between documents, or `line`"
 )
+"""Remedy for a document of a text file that is too large."""
 _NOT_TEXTS = re.compile(
     r"[._].*|(README|LICENSE)(\..*)?|.*\.(csv|tsv|crc|md5|sha\d+|ya?ml|toml)(\.\w+)?",
     re.IGNORECASE,
 )
-"""Files beside documents, which no `--kind` reads unless they are named: marks, notes, tables, checksums, settings."""
+"""Names of files that often stand beside documents: marks such as `_SUCCESS`, notes such as README.md, tables,
+checksums and settings. `--kind` does not apply to those in a folder; a file that the user names is always read."""
 _HUB = re.compile(
     r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?"
 )
+"""A dataset on the hub: `hf:owner/name`, `hf:owner/name:config` or `hf:owner/name:config@revision`."""
 
 
 class TextGoneError(UserError):
-    """Nothing is where the text should be."""
+    """No file is where the user says that the text is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """One text and how to resume after it."""
+    """One text of a source, and the place at which reading continues after it."""
 
     text: str
-    """The document; empty where its tokens are known (`token_files`)."""
+    """The text; empty where its tokens were read from a file of tokens (`token_files`)."""
     characters: int
-    """Its length."""
+    """Length of the text, also where `text` is empty."""
     file: int
-    """Number of its file in the source."""
+    """Number of the document's file in the source, from 0."""
     row: int
-    """Number of the row after it in that file."""
+    """Number of the next row in that file, from 0."""
     read_bytes: int
-    """How far the file has been read, of `TextSource.sizes[file]` bytes."""
+    """How many bytes of the file have been read, of `TextSource.sizes[file]`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +81,7 @@ class TextSource:
     """An ordered list of files with documents."""
 
     spec: str
-    """What the user gave."""
+    """The paths, or the hub dataset, that the user gave."""
     files: tuple[str, ...]
     """Paths, or `hf://` addresses with the revision in them."""
     sizes: tuple[int, ...]
@@ -85,16 +91,16 @@ class TextSource:
     text_field: str = "text"
     """Column or key that holds the text."""
     separator: str = BLANK
-    """What ends a document in a text file: `BLANK`, `LINE`, `FILE`, or a line that reads so."""
+    """What ends a document in a text file: `BLANK`, `LINE`, `FILE`, or the text of a line that stands between two."""
     kind: str | None = None
-    """Suffix by which files of no known one are read, such as `.txt`."""
+    """Suffix, such as `.txt`, as which files of unknown suffixes are read; None: such files are left out."""
     left_out: tuple[str, ...] = ()
-    """Files of a folder or a pattern whose kind is not known."""
+    """Files of a folder or a pattern that are hidden or of an unknown kind, and are not read."""
     states: tuple[str, ...] = ()
-    """Of each local file the SHA-256 of its absolute path and the time of its last change, ns."""
+    """For each local file the SHA-256 of its absolute path and the time of its last change in ns; empty for the hub."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what two equal sources have in common, without reading them: names, sizes, revision, field."""
+        """Return what is equal for equal sources, without reading their files: names, sizes, revision and field."""
         listing = []
         for file, size in zip(self.files, self.sizes, strict=True):
             # A local file counts by its name only: the same text in another folder is the same text.
@@ -111,10 +117,13 @@ class TextSource:
         return identity
 
     def refuse_changed(self, files: Iterable[int] | None = None) -> None:
-        """Compare the local files, all or those of these numbers, with what they were when the source was opened.
+        """Refuse local files that have changed since the source was opened; shards could be of two different texts.
+
+        Args:
+            files: numbers of the files to look at; all files when left out.
 
         Raises:
-            UserError: one has changed: a record of it would be another text's.
+            UserError: a file has changed.
         """
         if self.revision:
             return
@@ -126,7 +135,14 @@ class TextSource:
                 )
 
     def hash_up_to(self, number: int, hashes: list[str]) -> None:
-        """Append the SHA-256 of each local file before that number that `hashes` lacks; a hub's have a revision."""
+        """Complete the list of the files' hashes, so that it has those of all files before a number.
+
+        Files on the hub are not hashed, since the revision fixes their content.
+
+        Args:
+            number: number of the first file whose hash is not needed.
+            hashes: SHA-256 of the source's first files, to which those of the next ones are appended.
+        """
         if self.revision:
             return
         for file in self.files[len(hashes) : number]:
@@ -135,14 +151,19 @@ class TextSource:
     def documents(
         self, file: int = 0, row: int = 0, *, files: Iterable[int] | None = None
     ) -> Iterator[Document]:
-        """Yield the documents from (file, row) on, or only of `files`; empty and missing texts come as empty strings.
+        """Yield the documents from a place on; rows without a text give empty texts.
+
+        Args:
+            file: number of the file to begin in.
+            row: number of the row of that file to begin at; all other files are read from their first row.
+            files: numbers of the files to read; all from `file` on when left out.
 
         Raises:
-            UserError: a file that cannot be read, or that has no such field.
+            UserError: a file cannot be read, or has no text in the field.
         """
         for number in range(file, len(self.files)) if files is None else files:
             name = self.files[number]
-            first = row if number == file else 0
+            first_row = row if number == file else 0
             try:
                 with _open(name) as raw:
                     if not self.revision:
@@ -152,16 +173,19 @@ class TextSource:
                     suffix = plain_suffix(name)
                     if suffix not in FILE_KINDS:
                         suffix = str(self.kind)
-                    texts = FILE_KINDS[suffix](self, name, raw, first)
-                    for place, text in enumerate(texts, first + 1):
+                    texts = FILE_KINDS[suffix](self, name, raw, first_row)
+                    # A document has the number of the row after it, where reading would continue.
+                    for next_row, text in enumerate(texts, first_row + 1):
                         yield Document(
                             text=text,
                             characters=len(text),
                             file=number,
-                            row=place,
+                            row=next_row,
                             read_bytes=raw.tell(),
                         )
             except (OSError, pyarrow.ArrowException) as error:
+                # An error with a number is the system's, such as a full disk. One without is a library's that cannot
+                # decode the file.
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 remedy = "fetch it again"
@@ -174,6 +198,7 @@ class TextSource:
 
 
 def _open(file: str) -> IO[bytes]:
+    """Open a local file, or a file on the hub by its `hf://` address."""
     if not file.startswith("hf://"):
         return Path(file).open("rb")
     from huggingface_hub import HfFileSystem
@@ -190,8 +215,14 @@ def open_documents(
 ) -> TextSource:
     """Return the source of local paths, folders and patterns, or of one `hf:owner/name[:config][@revision]`.
 
+    Args:
+        specs: the paths, folders and patterns, or the hub dataset.
+        text_field: column or key that holds the text.
+        separator: what ends a document in a text file, as `TextSource.separator`.
+        kind: kind as which files of unknown suffixes are read, such as `txt`; None: they are left out.
+
     Raises:
-        UserError: nothing is there, a file's kind is unknown, or the hub does not answer.
+        UserError: no file is there, a file's kind is unknown, or the hub does not answer.
     """
     suffix = None if kind is None else f".{kind.removeprefix('.')}"
     if suffix not in {None, *FILE_KINDS}:
@@ -202,7 +233,12 @@ def open_documents(
 
 
 def _is_known(name: str, kind: str | None) -> bool:
-    """Return whether a file of a folder, a pattern or the hub is read, by its name."""
+    """Return whether the name of a file says that it has documents.
+
+    Args:
+        name: name of a file that the user did not name singly: it is in a folder, matches a pattern or is on the hub.
+        kind: suffix as which files of unknown suffixes are read; None: they are not.
+    """
     base = Path(name).name
     if plain_suffix(name) in FILE_KINDS:
         return base not in _SAVED
@@ -210,21 +246,24 @@ def _is_known(name: str, kind: str | None) -> bool:
 
 
 def _is_hidden(path: Path, spec: str) -> bool:
-    """Return whether a program keeps a file for itself: a dot begins a part of its path that the user did not name."""
+    """Return whether a program keeps a file for itself, such as `data/.cache/part.txt` in the folder `data`.
+
+    Such a file, or a folder above it, has a name that begins with a dot. Names that the user gave do not count.
+    """
     parts = set(path.parts) - set(Path(spec).parts)
-    # `__MACOSX` is what macOS puts into its archives.
+    # macOS puts a folder `__MACOSX` of its own into archives.
     return any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
-    """Return the source of local files: named files of any kind, and files in folders if their kind can be read."""
+    """Return the source of local files: all that are named singly, and of folders those whose kind can be read."""
     named = {Path(spec) for spec in specs}
     files: list[str] = []
     left_out: list[str] = []
     for spec in specs:
         for path in _local_files(spec, kind):
-            is_read = _is_known(path.name, kind) and not _is_hidden(path, spec)
-            if is_read or path in named:
+            is_text = _is_known(path.name, kind) and not _is_hidden(path, spec)
+            if is_text or path in named:
                 files.append(str(path))
             else:
                 left_out.append(str(path))
@@ -239,19 +278,28 @@ def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
 
 
 def _state(file: str) -> str:
+    """Return a hash of a file's place and time of change, which differs once the file was moved or written."""
     path = Path(file)
     return sha256_bytes(os.fsencode(f"{path.absolute()} {path.stat().st_mtime_ns}"))
 
 
 def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
-    """Yield a file, or those of a folder and of the folders in it, also linked ones, but not of a link to one above.
+    """Yield a file itself, or all files of a folder and of the folders in it.
+
+    Links to files and folders are followed, except a link to a folder that the link is in, which would never end.
+
+    Args:
+        path: a file, a folder or a link.
+        above: real paths of the folders that the path was found in.
 
     Raises:
-        TextGoneError: a link leads nowhere.
+        TextGoneError: a link leads to a place where nothing is.
     """
     if path.is_dir():
         real = path.resolve()
-        for child in path.iterdir() if real not in above else ():
+        if real in above:
+            return
+        for child in path.iterdir():
             yield from _within(child, [*above, real])
     elif path.is_file():
         yield path
@@ -262,8 +310,16 @@ def _within(path: Path, above: Sequence[Path] = ()) -> Iterator[Path]:
 
 
 def _local_files(spec: str, kind: str | None) -> list[Path]:
-    """Return the files that a name, a folder or a pattern stands for; at least one is of a known kind."""
-    # glob.glob, since a pattern may be absolute; the name of an existing file or folder is not a pattern.
+    """Return the files that a path, a folder or a pattern stands for, sorted, hidden ones last.
+
+    Args:
+        spec: a path, a folder or a pattern.
+        kind: suffix as which files of unknown suffixes are read; None: they are not.
+
+    Raises:
+        UserError: no file is there, or no file is of a kind that can be read.
+    """
+    # glob.glob, since a pattern may be absolute. The name of an existing file or folder is never a pattern.
     matches = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
     if not matches and not glob.has_magic(spec):
         raise TextGoneError(
@@ -272,7 +328,7 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
     # Each real path once: a pattern may find both a folder and its files, or both a link and its target.
     by_real_path: dict[Path, Path] = {}
     candidates = [file for match in matches for file in _within(Path(match))]
-    # Names of a known kind come first: in a cache, names are links to files that are called by their hash.
+    # The name of a known kind is taken: in a cache, `part.txt` is a link to a file that is called by its hash.
     for file in sorted(
         candidates, key=lambda file: (not _is_known(file.name, None), file)
     ):
@@ -290,13 +346,16 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
                 f"{file.parent} is a saved dataset; write it as Parquet with its to_parquet, and give that file"
             )
     first = files[0]
+    # Hidden files are sorted last: if the first one is hidden, all are.
     if _is_hidden(first, spec):
         raise UserError(
             f"{first} is hidden, as all files here; name it to have it read"
         )
-    is_named = kind is not None and Path(spec).is_file()
-    if not is_named and not any(_is_known(file.name, kind) for file in files):
-        # A packed file is refused for its content or, if that cannot be read, as a packed file (below).
+    # A file that is named singly is read as --kind says, whatever its name.
+    has_kind = kind is not None and Path(spec).is_file()
+    if not has_kind and not any(_is_known(file.name, kind) for file in files):
+        # If the first bytes show which program's file it is, the message says so: first by the content of a packed
+        # file, and if that cannot be unpacked, by the file as it is.
         with contextlib.suppress(OSError), first.open("rb") as raw:
             refuse_binary(first, unpacked(first, raw).read(512), rows=_ROWS)
         with first.open("rb") as raw:
@@ -309,6 +368,7 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
 
 
 def _hub_source(specs: Sequence[str], kind: str | None) -> TextSource:
+    """Return the source of one hub dataset: the files of its train split, at the commit that its revision is now."""
     if len(specs) > 1:
         raise UserError("give either one hub dataset or local files, not both")
     spec = specs[0]
@@ -327,7 +387,7 @@ def _hub_source(specs: Sequence[str], kind: str | None) -> TextSource:
         files = tuple(str(file) for file in builder.config.data_files["train"])
         disk = HfFileSystem()
         sizes = tuple(int(disk.info(file)["size"]) for file in files)
-    except Exception as error:
+    except Exception as error:  # whatever the two libraries may raise
         reason = first_line(error)
         # The text of requests' own ConnectionError would be a page of nested objects.
         if type(error).__name__ == "ConnectionError":
@@ -345,7 +405,13 @@ def _hub_source(specs: Sequence[str], kind: str | None) -> TextSource:
 def batched(
     documents: Iterator[Document], characters: int, most: int
 ) -> Iterator[list[Document]]:
-    """Yield the documents in groups of at most `most`, closed once they hold `characters` characters."""
+    """Yield the documents in groups.
+
+    Args:
+        documents: the documents, in order.
+        characters: number of characters after which a group ends.
+        most: most documents of a group.
+    """
     while True:
         group: list[Document] = []
         size = 0
@@ -354,12 +420,18 @@ def batched(
             size += len(document.text)
             if size >= characters:
                 break
+        # No document is left.
         if not group:
             return
         yield group
 
 
 def _row(line: bytes) -> Any:
+    """Return the value of a line of JSON.
+
+    Raises:
+        ValueError: the line is not JSON.
+    """
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -370,27 +442,32 @@ def _row(line: bytes) -> Any:
 def _parquet_texts(
     source: TextSource, name: str, raw: IO[bytes], start: int
 ) -> Iterator[str]:
+    """Yield the texts of a Parquet file from the row `start` on, one a row."""
     table, field = pyarrow.parquet.ParquetFile(raw), source.text_field
     if field not in table.schema_arrow.names:
         known = ", ".join(table.schema_arrow.names)
         raise UserError(
             f"{name} has no column {field!r}; choose one of {known} with --text-field"
         )
+    # Row groups before the row `start` are not read; `first` and `end` are numbers of rows in the file.
     first = 0
     for group in range(table.num_row_groups):
-        last = first + table.metadata.row_group(group).num_rows
-        if last > start:
+        end = first + table.metadata.row_group(group).num_rows
+        if end > start:
             column = table.read_row_group(group, columns=[field]).column(0)
-            for number in range(max(start, first), last):
+            for number in range(max(start, first), end):
                 value = column[number - first].as_py()
+                # Messages count rows from 1.
                 yield _text(value, f"{name}: row {number + 1}", field)
-        first = last
+        first = end
 
 
 def _json_texts(
     source: TextSource, name: str, raw: IO[bytes], start: int
 ) -> Iterator[str]:
+    """Yield the texts of a JSON-lines file from the row `start` on, one a line."""
     lines = _bounded(name, unpacked(name, raw), MOST_BYTES, _SPLIT)
+    # Lines count from 1, so the first `start` lines are passed over.
     for number, line in enumerate(lines, 1):
         if number <= start:
             continue
@@ -402,12 +479,24 @@ def _json_texts(
 
 
 def _from_json(name: str, number: int, line: bytes, field: str) -> str:
-    """Return the text of a line of JSON, or refuse it; the arguments are `_decoded`'s."""
+    """Return the text of a line of a JSON-lines file.
+
+    Args:
+        name: the file.
+        number: the line's number, from 1.
+        line: the line.
+        field: key of the text.
+
+    Raises:
+        UserError: the line is not an object with a text under that key.
+    """
     where = f"{name}: line {number}"
+    # Files from Windows may begin with a byte order mark.
     line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
     try:
         row = _row(line)
     except ValueError:
+        # Bytes that are not text are refused here, with their place. A text that is not JSON is refused below.
         row = _decoded(name, number, line)
     if isinstance(row, dict) and field in row:
         text = _text(row[field], where, field)
@@ -417,18 +506,30 @@ def _from_json(name: str, number: int, line: bytes, field: str) -> str:
         raise UserError(
             f"{where} has no {field!r}; it has {', '.join(row) or 'no keys'}; name the text's key with --text-field"
         )
-    what, how = "is not a JSON object", "jq -c ."
+    # The message has a command that writes the file in the right form, by the form that the line shows.
+    what, command = "is not a JSON object", "jq -c ."
     if line.lstrip().startswith(b"["):
-        what, how = "begins a JSON array", "jq -c '.[]'"
+        what, command = "begins a JSON array", "jq -c '.[]'"
+    # A comma between two objects, or after the line's last one: `{...}, {...}` or `{...},`.
     elif re.search(rb"}\s*,\s*({|$)", line):
         what = "has a comma after an object"
-        how = "sed '1s/^/[/;$s/,*$/]/' FILE | jq -c '.[]'"
+        command = "sed '1s/^/[/;$s/,*$/]/' FILE | jq -c '.[]'"
     raise UserError(
-        f"{where} {what}; one object with {field!r} a line is needed (`{how}` writes it)"
+        f"{where} {what}; one object with {field!r} a line is needed (`{command}` writes it)"
     )
 
 
 def _text(value: object, where: str, field: str) -> str:
+    """Return the text in a row's field; empty if the text is missing (null or NaN).
+
+    Args:
+        value: the field's value.
+        where: file and row, for messages.
+        field: column or key, for messages.
+
+    Raises:
+        UserError: the value is not text, or is larger than a document may be.
+    """
     if value != value:  # NaN, which is a missing text in a table of pandas
         value = None
     if not isinstance(value, str | None):
@@ -450,6 +551,7 @@ def _text(value: object, where: str, field: str) -> str:
 def _plain_texts(
     source: TextSource, name: str, raw: IO[bytes], start: int
 ) -> Iterator[str]:
+    """Yield the texts of a text file from the row `start` on; texts of blanks only are left out and not counted."""
     # `packed` keeps the reader alive to the end: an unreferenced reader would close the file.
     packed = unpacked(name, raw)
     texts = _between(name, _lines(name, packed), source.separator)
@@ -458,15 +560,23 @@ def _plain_texts(
 
 
 def _bounded(name: str, lines: IO[bytes], most: int, remedy: str) -> Iterator[bytes]:
-    """Yield a file's lines.
+    """Yield a file's lines, each with its line break.
+
+    Args:
+        name: the file's name, for messages.
+        lines: the opened file.
+        most: most bytes of a line.
+        remedy: what a message says to do about a longer line.
 
     Raises:
-        UserError: one has more than `most` bytes.
+        UserError: a line has more than `most` bytes.
     """
     for number in itertools.count(1):
+        # One byte more than allowed shows that a line is too long, without reading all of it.
         line = lines.readline(most + 1)
         if len(line) > most:
             raise _too_large(f"{name}: line {number}", most, remedy)
+        # Only the end of the file is an empty line; others have a line break.
         if not line:
             return
         yield line
@@ -479,6 +589,7 @@ def _too_large(where: str, most: int, remedy: str) -> UserError:
 
 
 def _lines(name: str, lines: IO[bytes]) -> Iterator[str]:
+    """Yield the lines of a text file as text, each with its line break."""
     for number, line in enumerate(_bounded(name, lines, MOST_TEXT, _SEPARATE), 1):
         yield _decoded(name, number, line)
 
@@ -487,49 +598,63 @@ def _decoded(name: str, number: int, line: bytes) -> str:
     """Return a line as text.
 
     Args:
-        name: its file.
-        number: its place, from 1.
-        line: its bytes.
+        name: the line's file.
+        number: the line's number, from 1.
+        line: the line's bytes.
 
     Raises:
-        UserError: it is not UTF-8, or not text; file and line are named.
+        UserError: the line is not UTF-8, or not text; the message names file and line.
     """
     text = text_of(name, line, number, rows=_ROWS, packed=True)
     return _without_nul(text, f"{name}: line {number}")
 
 
 def _without_nul(text: str, where: str) -> str:
-    """Return a text as it is; `UserError` names the place of one with a NUL, in files of every kind."""
+    """Return a text unchanged.
+
+    Raises:
+        UserError: the text has a NUL, as no text has; the message names its place.
+    """
     if "\x00" in text:
         raise UserError(f"{where} holds NULs, so it is no text; leave it out")
     return text
 
 
 def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
-    """Yield the texts between the lines that end a document, without the line breaks around them.
+    """Yield the texts of a text file's lines, without the line breaks around them; some may be empty.
+
+    Args:
+        name: the file's name, for messages.
+        lines: its lines.
+        separator: what ends a text, as `TextSource.separator`.
 
     Raises:
-        UserError: one is larger than a document may be; file and line are named.
+        UserError: a text is larger than a document may be; the message names file and line.
     """
-    text: list[str] = []
-    first = size = 0  # number of the text's first line, and its bytes
-    end = "" if separator == BLANK else separator
+    text_lines: list[str] = []
+    first_line_number = size = 0  # of the text: the number of its first line, and its bytes
+    separating_line = "" if separator == BLANK else separator
     for number, line in enumerate(lines, 1):
-        is_end = separator not in (FILE, LINE) and line.strip() == end
-        if not is_end:
-            if not text:
-                first, size = number, 0
+        # With FILE and LINE no line separates texts.
+        is_separator = (
+            separator not in (FILE, LINE) and line.strip() == separating_line
+        )
+        if not is_separator:
+            if not text_lines:
+                first_line_number, size = number, 0
             size += len(line.encode())
-            text.append(line)
+            text_lines.append(line)
         if size > MOST_TEXT:
-            raise _too_large(f"{name}: line {first}", MOST_TEXT, _SEPARATE)
-        if is_end or separator == LINE:
-            yield _without_breaks(text)
-            text.clear()
-    yield _without_breaks(text)
+            raise _too_large(f"{name}: line {first_line_number}", MOST_TEXT, _SEPARATE)
+        if is_separator or separator == LINE:
+            yield _joined(text_lines)
+            text_lines.clear()
+    # The last text ends with the file.
+    yield _joined(text_lines)
 
 
-def _without_breaks(lines: Sequence[str]) -> str:
+def _joined(lines: Sequence[str]) -> str:
+    """Return lines as one text, without line breaks at its begin and end."""
     # A byte order mark stands before the first line of files from Windows.
     return "".join(lines).strip("\ufeff\r\n")
 
@@ -542,6 +667,6 @@ FILE_KINDS: dict[str, Callable[[TextSource, str, IO[bytes], int], Iterator[str]]
     ".txt": _plain_texts,
     ".raw": _plain_texts,
 }
-"""The texts of a source's opened file from a row on, by its suffix: a row or a line each, or what stands between the
-lines that end a document."""
+"""The function that yields the texts of a file, by the file's suffix. It takes the source, the file's name, the opened
+file, and the number of the row to begin at."""
 _KINDS = ", ".join(suffix[1:] for suffix in FILE_KINDS)
