@@ -1,8 +1,15 @@
 """Sequences of the token stream: where each begins and ends, in which order they are trained on, in which passes.
 
-All are pure functions of a seed, computed from counters and never stored: sample n is computed without
-sample n - 1, and the batch of step s without replaying the steps before it. Every model of the study therefore
-sees the same batches, whatever its objective, its number of ranks or the step it was resumed at.
+These words are used throughout:
+
+- sample: a sequence of the stream; its number is its place in the stream, from 0.
+- block: samples that are shuffled together, gathered from chunks of neighbouring samples all over the data.
+- rank: one of the processes that train together, each on a part of a step's batch.
+- pass: one forward and backward computation of a rank, on as many sequences as fit into memory.
+
+All of this is computed from a seed and from numbers (of samples, blocks and epochs), and nothing is stored: sample n is
+computed without sample n - 1, and the batch of step s without replaying the steps before it. Every model of the study
+therefore sees the same batches, whatever its objective, its number of ranks or the step it was resumed at.
 """
 
 from __future__ import annotations
@@ -21,16 +28,21 @@ from common.errors import UserError
 from pretraining.paper_settings import effective_length
 
 Int64s = npt.NDArray[np.int64]
-"""Numbers of samples or tokens, or places among them."""
+"""Numbers of samples or tokens, or places in an array of them."""
 _CUT, _BLOCKS, _SAMPLES = 1, 2, 3
-"""Keys of random numbers by their use, so that no two uses share them."""
+"""Keys of random numbers, one for each use (lengths, order of chunks, order within a block), so that no two uses have
+the same numbers."""
 
 
 def counter_hash(counters: npt.ArrayLike, *key: int) -> npt.NDArray[np.uint64]:
-    """Return 64 well-mixed bits for each counter (any shape) under the integers of `key`.
+    """Return a random 64-bit number for each counter, always the same for equal counters and keys.
 
     The mixer is SplitMix64's finaliser (Steele, Lea and Flood 2014), applied once for every integer of the key
     and once for the counter, so that the values depend on no library's version.
+
+    Args:
+        counters: whole numbers, in an array of any shape, which the result has, too.
+        key: whole numbers such as a seed and a use; another key gives other numbers for the same counters.
     """
     state = np.zeros(1, np.uint64)
     for part in key:
@@ -46,9 +58,9 @@ class Cut:
     """How the token stream is cut into sequences; sample numbers count the sequences in stream order."""
 
     mode: Literal["random", "fixed"] = "random"
-    """`random`: blocks of shortest + longest tokens (2,060) are cut once at a uniformly random place, which makes the
-    lengths of both parts uniform in [shortest, longest] and their mean 1,030, as in the paper; `fixed`: blocks of
-    `longest` tokens."""
+    """`random`: each stretch of shortest + longest tokens (2,060) is cut into a pair of sequences at a random place,
+    which makes the lengths of both uniform in [shortest, longest] and their mean 1,030, as in the paper; `fixed`: every
+    sequence has `longest` tokens."""
     shortest: int
     """Smallest length, in tokens; not used by `fixed`."""
     longest: int
@@ -63,19 +75,28 @@ class Cut:
         return 2 * (tokens // (self.shortest + self.longest))
 
     def spans(self, samples: npt.ArrayLike) -> tuple[Int64s, Int64s]:
-        """Return the offsets of the first token and of the token after the last, for each sample number."""
+        """Return where samples begin and end in the stream.
+
+        Args:
+            samples: numbers of samples, in an array of any shape.
+
+        Returns:
+            The offsets of each sample's first token, and those of the token after its last, both of the same shape.
+        """
         numbers = np.asarray(samples, np.int64)
         if self.mode == "fixed":
             return numbers * self.longest, (numbers + 1) * self.longest
-        # A block is two sequences. Its random length follows from its number, so no sample needs those before it.
-        blocks, second = numbers // 2, numbers % 2 == 1
-        width = self.shortest + self.longest
+        # Samples 2n and 2n + 1 are the two parts of pair n. The pair's random cut follows from n, so that no sample
+        # needs those before it.
+        pairs, is_second = numbers // 2, numbers % 2 == 1
+        pair_length = self.shortest + self.longest
         choices = np.uint64(self.longest - self.shortest + 1)
-        drawn = counter_hash(blocks, self.seed, _CUT) % choices
-        first = self.shortest + drawn.astype(np.int64)
-        block_begin = blocks * width
-        begins = block_begin + np.where(second, first, 0)
-        ends = block_begin + np.where(second, width, first)
+        drawn = counter_hash(pairs, self.seed, _CUT) % choices
+        # The first part's length is one of [shortest, longest], all with the same chance; the second has the rest.
+        first_length = self.shortest + drawn.astype(np.int64)
+        pair_begins = pairs * pair_length
+        begins = pair_begins + np.where(is_second, first_length, 0)
+        ends = pair_begins + np.where(is_second, pair_length, first_length)
         return begins, ends
 
     @property
@@ -95,11 +116,12 @@ class Cut:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The order of `samples` sequences in steps of `batch` sequences, epoch after epoch.
+    """The order in which samples are trained on: in steps of a batch each, epoch after epoch.
 
-    An epoch is the samples in chunks of `chunk` neighbours, the chunks in random order; as many of them as make
-    `block` samples are shuffled together. A block therefore comes from everywhere in the data, and few shards are
-    open at a time. What does not fill a last batch is left to other epochs, which leave out others.
+    In each epoch, chunks of `chunk` neighbouring samples are put into a random order. As many chunks as make `block`
+    samples are then shuffled together: they are a block, the next ones another block, and so on. A block therefore comes
+    from everywhere in the data, and yet few shards are open at a time. The last samples of an epoch that do not fill a
+    batch are left out; another epoch leaves out others.
     """
 
     samples: int
@@ -107,14 +129,15 @@ class Order:
     batch: int
     """Sequences per step, all ranks together."""
     seed: int
-    """Key of the order."""
+    """Key of the random order."""
     block: int = field(default=2**20)
-    """Sequences that are shuffled together."""
+    """Number of sequences that are shuffled together."""
     chunk: int = field(default=2**20)
-    """Neighbours that come into one block; `block` or more takes blocks of neighbours."""
+    """Number of neighbouring sequences that always come into the same block. If it is `block` or more, a block is one
+    stretch of the data."""
 
     def __post_init__(self) -> None:
-        """Refuse data that does not fill one batch."""
+        """Refuse data that do not fill one batch."""
         if self.samples < self.batch:
             raise UserError(
                 f"the data has only {self.samples} sequences, but one step needs {self.batch}; write more shards or "
@@ -123,7 +146,7 @@ class Order:
 
     @property
     def together(self) -> int:
-        """Neighbours of a chunk: `chunk`, but no more than a block has."""
+        """Number of samples of a chunk: `chunk`, but not more than a block has."""
         return min(self.chunk, self.block)
 
     @property
@@ -137,18 +160,21 @@ class Order:
         return epoch, self.at(epoch, position * self.batch, (position + 1) * self.batch)
 
     def at(self, epoch: int, first: int, last: int) -> Int64s:
-        """Return the sample numbers at places [first, last) of an epoch."""
-        ends = _block_ends(self, epoch)
+        """Return the numbers of the samples at the places [first, last) in the order of an epoch."""
+        block_ends = _block_ends(self, epoch)
         parts: list[Int64s] = []
-        number = int(np.searchsorted(ends, first, side="right"))
-        while first < last:
-            samples = _block_samples(self, epoch, number)
-            end = int(ends[number])
-            begin = end - len(samples)
-            stop = min(last, end)
-            parts.append(samples[first - begin : stop - begin])
-            first = stop
-            number += 1
+        # The block that the place `first` is in: the first one that ends after it.
+        block = int(np.searchsorted(block_ends, first, side="right"))
+        # Take the wanted part of each block, until the next place to take is `last`.
+        place = first
+        while place < last:
+            samples = _block_samples(self, epoch, block)
+            block_end = int(block_ends[block])
+            block_begin = block_end - len(samples)
+            stop = min(last, block_end)
+            parts.append(samples[place - block_begin : stop - block_begin])
+            place = stop
+            block += 1
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def block_of(self, step: int) -> tuple[int, int]:
@@ -159,7 +185,10 @@ class Order:
         return epoch, int(block)
 
     def stretches(self, epoch: int, block: int) -> tuple[Int64s, Int64s]:
-        """Return the first sample of each chunk of a block, and the one after its last; none after the last block."""
+        """Return the chunks of a block: the number of each one's first sample, and that of the sample after its last.
+
+        The chunks are sorted by their place in the data. For a number above that of the last block there are none.
+        """
         chunk = self.together
         per_block = self.block // chunk
         first = block * per_block
@@ -172,19 +201,30 @@ class Order:
 def split_documents(
     tokens: npt.NDArray[np.integer[Any]], end_of_text: int
 ) -> list[slice]:
-    """Return the parts of a sequence that belong to one document each; end-of-text closes its document."""
+    """Return the parts of a sequence that belong to one document each, in order.
+
+    Args:
+        tokens: the sequence, (L,).
+        end_of_text: id of the token that closes a document, and is a part of it.
+    """
     ends = np.flatnonzero(tokens == end_of_text) + 1
+    # A set, since the sequence may end with a document's end.
     bounds = sorted({0, *ends.tolist(), len(tokens)})
     return [slice(first, last) for first, last in pairwise(bounds)]
 
 
 def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]:
-    """Return every rank's passes for a step: places in the step's batch, rising; tokens are shared nearly equally.
+    """Return which sequences of a step each rank trains on, and in which passes.
+
+    All ranks have nearly equal numbers of tokens.
 
     Args:
         lengths: tokens of each sequence of the step, (batch,).
         world: number of ranks, not more than sequences.
         most: most tokens of a pass; a longer sequence is a pass of its own.
+
+    Returns:
+        For each rank a list of passes, each of which is an array of rising places in `lengths`.
     """
     sizes = np.asarray(lengths, np.int64)
     ranks = []
@@ -196,21 +236,41 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]
 
 
 def _balanced(lengths: Int64s, parts: int) -> list[Int64s]:
-    """Share places so that sums of lengths are nearly equal: the longest first, each to the part with least."""
-    # A heap of parts, the one with the fewest tokens first, and of equal parts the lower number: alike everywhere.
-    heap = [(0, number) for number in range(parts)]
+    """Divide sequences into parts of nearly equal numbers of tokens.
+
+    From the longest sequence to the shortest, each goes into the part that has the fewest tokens so far.
+
+    Args:
+        lengths: tokens of each sequence, (n,).
+        parts: number of parts.
+
+    Returns:
+        The places in `lengths` of each part's sequences, rising.
+    """
+    # A heap has its smallest entry first: the part with the fewest tokens, and of equal parts the lower number, so that
+    # every rank finds the same division.
+    heap = [(0, part) for part in range(parts)]
     shares: list[list[int]] = [[] for _ in range(parts)]
     longest_first = np.argsort(-lengths, kind="stable")
     for place in longest_first.tolist():
-        tokens, number = heap[0]
-        shares[number].append(place)
-        filled = tokens + int(lengths[place])
-        heapq.heapreplace(heap, (filled, number))
+        tokens, part = heap[0]
+        shares[part].append(place)
+        new_tokens = tokens + int(lengths[place])
+        heapq.heapreplace(heap, (new_tokens, part))
     return [np.array(sorted(share), np.int64) for share in shares]
 
 
 def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
-    """Return as few passes of nearly equal size as fit."""
+    """Divide sequences into as few passes of nearly equal size as have at most `most` tokens each.
+
+    Args:
+        lengths: tokens of each sequence, (n,).
+        most: most tokens of a pass.
+
+    Returns:
+        The places in `lengths` of each pass's sequences, rising.
+    """
+    # Try the smallest number of passes that could hold all tokens, then one more, and so on.
     fewest = math.ceil(int(lengths.sum()) / most)
     for count in range(max(1, fewest), len(lengths)):
         passes = _balanced(lengths, count)
@@ -221,6 +281,7 @@ def _balanced_passes(lengths: Int64s, most: int) -> list[Int64s]:
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return each number with its bits mixed, so that neighbouring numbers give unrelated ones."""
     # SplitMix64's constants: the golden ratio's fraction, and two multipliers that were searched for.
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = x ^ (x >> np.uint64(30))
@@ -232,6 +293,7 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @lru_cache(maxsize=4)
 def _chunk_order(order: Order, epoch: int) -> Int64s:
+    """Return the numbers of all chunks in the random order of an epoch."""
     count = math.ceil(order.samples / order.together)
     chunks = np.arange(count, dtype=np.int64)
     keys = counter_hash(chunks, order.seed, _BLOCKS, epoch)
@@ -240,17 +302,20 @@ def _chunk_order(order: Order, epoch: int) -> Int64s:
 
 @lru_cache(maxsize=4)
 def _block_ends(order: Order, epoch: int) -> Int64s:
-    """Return the place in the epoch after each block's last sample."""
+    """Return, for each block of an epoch, the place in the epoch's order after the block's last sample."""
     first_samples = _chunk_order(order, epoch) * order.together
-    sizes = np.minimum(order.together, order.samples - first_samples)
+    # The last chunk of the data may have fewer samples, and stands anywhere in the order.
+    chunk_sizes = np.minimum(order.together, order.samples - first_samples)
     per_block = order.block // order.together
-    first_chunks = np.arange(0, len(sizes), per_block)
-    return np.cumsum(np.add.reduceat(sizes, first_chunks))
+    # Sums of `per_block` chunks each, of fewer in the last block.
+    first_chunks = np.arange(0, len(chunk_sizes), per_block)
+    block_sizes = np.add.reduceat(chunk_sizes, first_chunks)
+    return np.cumsum(block_sizes)
 
 
 @lru_cache(maxsize=4)
 def _block_samples(order: Order, epoch: int, block: int) -> Int64s:
-    """Return a block's samples, shuffled."""
+    """Return the numbers of a block's samples, shuffled."""
     firsts, ends = order.stretches(epoch, block)
     chunks = []
     for first, end in zip(firsts, ends, strict=True):

@@ -1,4 +1,4 @@
-"""Which texts have been seen: their digests in sorted arrays, 14 bytes a text at most."""
+"""Which texts have been seen, by digests of the texts in sorted arrays; this takes at most 14 bytes a text."""
 
 from __future__ import annotations
 
@@ -8,47 +8,54 @@ import numpy as np
 import numpy.typing as npt
 
 _DIGEST = np.dtype("S12")
-"""96 bits of a BLAKE2b digest: among 10^10 texts two that differ share them with a probability of 6e-10."""
+"""The first 96 bits of a BLAKE2b digest: among 10^10 texts, the probability that two different ones share them is
+6e-10."""
 _RATIO = 8
-"""How many times as long as the next an array is at least: few arrays to look in, and few merges."""
+"""Least ratio of an array's length to that of the next array: there are few arrays to search, and few merges."""
 
 
 class SeenTexts:
-    """A set of digests: sorted arrays, each at least eight times as long as the next."""
+    """A set of digests, in sorted arrays: each is at least eight times as long as the next one."""
 
     def __init__(self) -> None:
-        self._levels: list[npt.NDArray[np.bytes_]] = []
+        self._arrays: list[npt.NDArray[np.bytes_]] = []
 
     def add(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """Add digests, and return for each whether neither the set nor a place before it had it."""
-        fresh, first_places = np.unique(np.array(digests, _DIGEST), return_index=True)
-        for level in self._levels:
-            places = np.minimum(level.searchsorted(fresh), len(level) - 1)
-            is_fresh = level[places] != fresh
-            fresh, first_places = fresh[is_fresh], first_places[is_fresh]
-        self._merge(fresh)
+        """Add digests, and return for each of them whether it is new.
+
+        A digest is new if the set does not have it and it does not stand earlier in the same sequence.
+        """
+        # Each different digest once, sorted, with the place at which it stands first.
+        new, first_places = np.unique(np.array(digests, _DIGEST), return_index=True)
+        for array in self._arrays:
+            # Where each digest would be inserted: if the array has the digest, it stands there.
+            places = np.minimum(array.searchsorted(new), len(array) - 1)
+            is_absent = array[places] != new
+            new, first_places = new[is_absent], first_places[is_absent]
+        self._append(new)
         is_new = np.zeros(len(digests), np.bool_)
         is_new[first_places] = True
         return is_new
 
     def add_all(self, content: bytes) -> None:
-        """Add new digests, in the form that `packed` returns."""
-        self._merge(np.sort(np.frombuffer(content, _DIGEST)))
+        """Add digests that the set does not have, in the form that `packed` returns."""
+        self._append(np.sort(np.frombuffer(content, _DIGEST)))
 
-    def _merge(self, fresh: npt.NDArray[np.bytes_]) -> None:
-        """Append a sorted array, and merge arrays while one is longer than an eighth of the array before it."""
-        levels = self._levels
-        if len(fresh):
-            levels.append(fresh)
-        while len(levels) > 1 and _RATIO * len(levels[-1]) > len(levels[-2]):
-            shorter, longer = levels.pop(), levels[-1]
-            size = len(longer)
-            # In place, so that memory grows without a copy; Timsort finds the two runs and copies only the shorter.
-            longer.resize(size + len(shorter), refcheck=False)
-            longer[size:] = shorter
-            longer.sort(kind="stable")
+    def _append(self, new: npt.NDArray[np.bytes_]) -> None:
+        """Append a sorted array; as long as the last array is longer than an eighth of the one before, merge the two."""
+        arrays = self._arrays
+        if len(new):
+            arrays.append(new)
+        while len(arrays) > 1 and _RATIO * len(arrays[-1]) > len(arrays[-2]):
+            last, before = arrays.pop(), arrays[-1]
+            size = len(before)
+            # In place, so that memory grows without a copy. A stable sort (Timsort) finds that both halves are sorted
+            # and copies only the shorter one.
+            before.resize(size + len(last), refcheck=False)
+            before[size:] = last
+            before.sort(kind="stable")
 
 
 def packed(digests: Sequence[bytes]) -> bytes:
-    """Return what the set keeps of each digest, joined."""
+    """Return the bytes that the set keeps of each digest, one after another."""
     return np.array(digests, _DIGEST).tobytes()
