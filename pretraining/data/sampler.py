@@ -119,9 +119,9 @@ class Order:
     """The order in which samples are trained on: in steps of a batch each, epoch after epoch.
 
     In each epoch, chunks of `chunk` neighbouring samples are put into a random order. As many chunks as make `block`
-    samples are then shuffled together: they are a block, the next ones another block, and so on. A block therefore comes
-    from everywhere in the data, and yet few shards are open at a time. The last samples of an epoch that do not fill a
-    batch are left out; another epoch leaves out others.
+    samples are then shuffled together: they are a block, the next ones another block, and so on. A block therefore
+    comes from everywhere in the data, and yet few shards are open at a time. The last samples of an epoch that do not
+    fill a batch are left out; another epoch leaves out others.
     """
 
     samples: int

@@ -42,7 +42,7 @@ class SeenTexts:
         self._append(np.sort(np.frombuffer(content, _DIGEST)))
 
     def _append(self, new: npt.NDArray[np.bytes_]) -> None:
-        """Append a sorted array; as long as the last array is longer than an eighth of the one before, merge the two."""
+        """Append a sorted array, then merge the last two arrays while the ratio of their lengths is below `_RATIO`."""
         arrays = self._arrays
         if len(new):
             arrays.append(new)

@@ -35,7 +35,7 @@ def test_it_says_what_a_set_says() -> None:
         saved += packed(
             [one for one, new in zip(digests, expected, strict=True) if new]
         )
-    lengths = [len(level) for level in texts._levels]
+    lengths = [len(level) for level in texts._arrays]
     assert sum(lengths) == len(known) > 5_000 and len(saved) == 12 * len(known)
     assert all(8 * shorter <= longer for longer, shorter in itertools.pairwise(lengths))
     again = SeenTexts()
