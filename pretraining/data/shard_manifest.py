@@ -1,8 +1,9 @@
 """Finished shards: their settings, the index of each split, and the manifest with the hash of every file.
 
-The one reader of an index believes only what it has checked. streaming's own would take any column encoding from it,
-pickle included, and any path. Here what an index may say is made from a few numbers and hashes by the function that
-writes it, and anything else is refused.
+An index lists the shards of a split, for MosaicML's streaming. A damaged or forged index would be dangerous, since
+streaming's own reader takes any encoding of columns from it, even pickle, and any path. `read_index` therefore takes
+only a few numbers and hashes from an index, checks them, and refuses an index unless `write_index` would write the same
+of them.
 """
 
 from __future__ import annotations
@@ -30,26 +31,27 @@ from common.settings import FileSettings, read_settings
 INDEX = "index.json"
 """Name of a split's index."""
 UNFINISHED = ".state"
-"""Folder next to the manifest while the shards are not complete."""
+"""Name of the folder in which shards are written until they are complete."""
 SHARD_SPLITS = ("train", "validation")
 RECORD = 4096
-"""Tokens of one record; the last of a split may be shorter."""
+"""Tokens of one record; the last record of a split may be shorter."""
 MDS_COLUMNS = {"tokens": "ndarray:int32"}
 """The one column of a record and how MDS encodes it."""
 COMPRESSION = 1
 """Level of zstd at which shards are compressed."""
 SHARDS = 1
-"""Version of the code that decides which tokens are in which shard; it is raised together with the golden tokens, and
-unfinished or finished shards of another version are not continued or taken for the same."""
+"""Version of the code that decides which tokens are in which shard. It is raised together with the golden tokens of the
+tests. A call with another version does not continue unfinished shards, and refuses finished ones."""
 
 _MOST_BYTES = 2**32
-"""MDS counts its offsets in 32 bits."""
+"""Size that a shard must be below, since MDS counts its offsets in 32 bits."""
 _SMALL = 20e6
-"""Bytes of a source from which half a percent to one of it is held out."""
+"""Bytes of a source below which the share that is held out is not fixed (`ShardSettings.settled`)."""
 _FORMAT = 2
+"""Version of the manifest's form."""
 _REMEDY = "remove the folder and write the shards again"
 _AGAIN = "run the same `shards` command again"
-"""Remedy for all but the manifest: what `lost` names, the command writes again."""
+"""Remedy for all files but the manifest: the command writes missing and damaged files again (`lost`)."""
 
 
 @shared_options("what the shards' bytes depend on")
@@ -71,7 +73,7 @@ class ShardSettings:
     """records of 4,096 tokens in a shard (4096: 67 MB)"""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Refuse numbers that make no shards."""
         share = self.validation_share
         if share is not None and not 0 < share < 1:
             raise UserError(
@@ -83,41 +85,46 @@ class ShardSettings:
             )
 
     def settled(self, size: int) -> ShardSettings:
-        """Return the settings for a source of so many bytes, with the share that is held out of it.
+        """Return the settings with the share of documents that is held out of a source of a size.
 
-        Of a small one it stays None: what is held out then depends on what validation has (`build_shards`).
+        A share that the user gave stays. For a small source it stays None: how much is held out then depends on how
+        many tokens validation has already (`build_shards`).
+
+        Args:
+            size: bytes of the source.
         """
         if self.validation_share or size < _SMALL:
             return self
+        # Half a percent; of less than 40 MB as much as 200 kB.
         return replace(self, validation_share=max(0.005, 200_000 / size))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """A shard of a split: records in MDS, compressed by Zstandard."""
+    """A shard of a split: records in the format MDS, compressed by Zstandard."""
 
     number: int
-    """Its place in the stream, from 0."""
+    """Place of the shard in the split's stream, from 0."""
     samples: int
-    """Its records."""
+    """Number of records, which MDS calls samples."""
     size: int
-    """Its bytes once decompressed."""
+    """Bytes of the decompressed shard."""
     sha256: str
-    """Their SHA-256."""
+    """SHA-256 of the decompressed shard."""
     packed_size: int
-    """Bytes of the file in the split's folder."""
+    """Bytes of the compressed file in the split's folder."""
     packed_sha256: str
-    """Their SHA-256."""
+    """SHA-256 of the compressed file."""
 
     def __post_init__(self) -> None:
-        """Refuse counts that are not positive integers, hashes that are none, and a size that the records cannot have.
+        """Refuse counts that are not positive integers, invalid hashes, and a size that the records cannot have.
 
         Raises:
-            ValueError: it is not a shard.
+            ValueError: these are not the numbers of a shard.
         """
         counts = (self.samples, self.size, self.packed_size)
         for count in counts:
-            # Python's True is an int.
+            # Not `isinstance`, since Python's True is an int, too.
             if type(count) is not int or not 0 < count < _MOST_BYTES:
                 raise ValueError(
                     f"one of {str(counts)[:99]} is not a number from 1 to {_MOST_BYTES - 1}"
@@ -125,11 +132,13 @@ class Shard:
         for digest in (self.sha256, self.packed_sha256):
             if not re.fullmatch(r"[0-9a-f]{64}", digest):
                 raise ValueError("a SHA-256 is not valid")
-        # A count, offsets and the columns' description, then for each record a size, a shape and the tokens.
-        least = 4 * (self.samples + 2)
+        # A shard begins with the number of its records and the offsets at which they begin and the last one ends, in 4
+        # bytes each. A description of the columns (at most 4096 bytes) follows, then for each record its size and shape
+        # (at most 16 bytes) and its tokens in 4 bytes each.
+        offsets_bytes = 4 * (self.samples + 2)
         record_bytes = 16 + 4 * RECORD
-        most = least + 4096 + self.samples * record_bytes
-        if not least < self.size <= most:
+        most = offsets_bytes + 4096 + self.samples * record_bytes
+        if not offsets_bytes < self.size <= most:
             raise ValueError(
                 f"it cannot have {self.size} bytes with {self.samples} records"
             )
@@ -153,12 +162,12 @@ class Shard:
         }
 
     def described(self) -> dict[str, Any]:
-        """Return its entry of streaming's index."""
+        """Return the entry of the shard in the split's index, with the fields that streaming's readers want."""
 
         def entry(name: str, size: int, sha256: str) -> dict[str, Any]:
             return {"basename": name, "bytes": size, "hashes": {"sha256": sha256}}
 
-        # Made only of checked numbers and hashes: streaming's reader accepts any encoding of an index, even pickle.
+        # Only the numbers and hashes are the shard's own, and they are checked; all else is the same for every shard.
         return {
             "column_encodings": list(MDS_COLUMNS.values()),
             "column_names": list(MDS_COLUMNS),
@@ -175,10 +184,13 @@ class Shard:
 
 
 def read_index(folder: Path) -> list[Shard]:
-    """Return a split's shards, checked each by itself and against the first.
+    """Return a split's shards from its index, in order; at least one.
+
+    Args:
+        folder: the split's folder.
 
     Raises:
-        UserError: there is no index in the split's folder, or it is not one that `shards` wrote.
+        UserError: the folder has no index, or one that `write_index` would not write.
     """
     path = folder / INDEX
     try:
@@ -199,26 +211,28 @@ def read_index(folder: Path) -> list[Shard]:
                 packed_sha256=packed["hashes"]["sha256"],
             )
             shards.append(shard)
-            # A record's shard is found by division, so only the last shard may have fewer records.
-            full, is_last = shards[0].samples, number + 1 == len(entries)
-            if shard.samples > full or (shard.samples < full and not is_last):
+            # The shard that holds a record is found by division, so all shards but the last have equally many records.
+            usual, is_last = shards[0].samples, number + 1 == len(entries)
+            if shard.samples > usual or (shard.samples < usual and not is_last):
                 raise ValueError(
-                    f"shard {number} has {shard.samples} records where the first has {full}"
+                    f"shard {number} has {shard.samples} records where the first has {usual}"
                 )
     except (KeyError, TypeError, ValueError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else error
         raise UserError(f"{path} is damaged: {what}; {_AGAIN}") from None
+    # Any other field with another value is found here: the whole text must be the one of these shards.
     if not shards or data != _index_text(shards).encode():
         raise UserError(f"{path} is not in the form that `shards` writes; {_AGAIN}")
     return shards
 
 
 def write_index(folder: Path, shards: Sequence[Shard]) -> None:
-    """Write the index of a split, which streaming's readers open it by."""
+    """Write the index of a split, with which streaming's readers can open it."""
     write_text(folder / INDEX, _index_text(shards))
 
 
 def _index_text(shards: Sequence[Shard]) -> str:
+    """Return the text of a split's index; equal shards have equal texts."""
     index = {"shards": [shard.described() for shard in shards], "version": 2}
     return json.dumps(index, sort_keys=True)
 
@@ -237,14 +251,14 @@ class _Tokenizer(FileSettings):
 
 
 def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
-    """Return the manifest of a finished shards folder.
+    """Return the manifest of a folder of finished shards.
 
     Args:
         data: the folder.
-        remedy: what to do about a damaged one, for the message.
+        remedy: what a message says to do about a damaged manifest.
 
     Raises:
-        UserError: there is none, or it is not as it was written.
+        UserError: there is no manifest, it is damaged, or this version cannot read it.
     """
     path = data / MANIFEST
     try:
@@ -260,6 +274,7 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
         raise UserError(f"{path} was written by another version; {_REMEDY}")
     with manifests.another_shape(path, _REMEDY):
         tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
+        # Every special token must have a row in the embedding. Where one is missing (None), 0 passes the test.
         optional = [tokenizer.bos_id or 0, tokenizer.unknown_id or 0]
         ids = [tokenizer.eos_id, tokenizer.mask_id, *optional, *tokenizer.first]
         if not 0 <= min(ids) <= max(ids) < tokenizer.vocab_size:
@@ -270,9 +285,9 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
 
 
 def shard_manifest_text(content: Mapping[str, Any]) -> str:
-    """Return the text of the manifest, with the hash of what a model sees."""
-    sealed = {**content, "format": _FORMAT, "sha256": _data_hash(content)}
-    return manifests.manifest_text(sealed)
+    """Return the text of a manifest, to which its format and the hash of what a model sees are added."""
+    whole = {**content, "format": _FORMAT, "sha256": _data_hash(content)}
+    return manifests.manifest_text(whole)
 
 
 def check_request(
@@ -281,19 +296,25 @@ def check_request(
     request: Mapping[str, Any],
     what: str = "shards",
 ) -> None:
-    """Compare what shards were made from with what is asked for.
+    """Refuse shards that were made from something else than this call asks for.
+
+    Args:
+        out: the folder of the shards, for messages.
+        old_request: what the shards were made from: source, tokenizer and settings.
+        request: the same of this call.
+        what: what the shards are called in messages.
 
     Raises:
-        UserError: it is other text, the first file that differs being named, or other settings.
+        UserError: the text differs (the message names the first file that does), or the settings do.
     """
     if old_request == request:
         return
-    then, now = _bytes_by_name(old_request), _bytes_by_name(request)
-    for name in sorted({*then, *now}):
-        if then.get(name) != now.get(name):
+    old_sizes, sizes = _bytes_by_name(old_request), _bytes_by_name(request)
+    for name in sorted({*old_sizes, *sizes}):
+        if old_sizes.get(name) != sizes.get(name):
             raise UserError(
-                f"{out} has {what} made from other text: {name}, then {_size_in(then, name)}, now "
-                f"{_size_in(now, name)}; give the text of then, choose another --out or remove the folder"
+                f"{out} has {what} made from other text: {name}, then {_size_in(old_sizes, name)}, now "
+                f"{_size_in(sizes, name)}; give the text of then, choose another --out or remove the folder"
             )
     raise UserError(
         f"{out} has {what} made with different settings; choose another --out or remove the folder"
@@ -301,10 +322,12 @@ def check_request(
 
 
 def _bytes_by_name(request: Mapping[str, Any]) -> dict[str, int]:
+    """Return the size of each file of a request's source, by the file's name."""
     return {file["name"]: file["bytes"] for file in request["source"]["files"]}
 
 
 def _size_in(sizes: Mapping[str, int], name: str) -> str:
+    """Return a file's size in words."""
     return f"{sizes[name]:,} bytes" if name in sizes else "missing"
 
 
@@ -315,21 +338,26 @@ def tokenizer_files(folder: Path) -> dict[str, str]:
 
 
 def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
-    """Compare the tokenizer next to the shards with the one they were made with.
+    """Refuse a tokenizer next to the shards that is not the one which they were made with.
+
+    Args:
+        data: the folder of the shards, which holds `tokenizer`.
+        manifest: the shards' manifest.
 
     Raises:
-        UserError: a file is missing, another, or one too many.
+        UserError: a file of the tokenizer is missing or has changed, or there is a file too many.
     """
     folder = data / "tokenizer"
-    files = tokenizer_files(folder) if folder.is_dir() else {}
+    hashes = tokenizer_files(folder) if folder.is_dir() else {}
     listed: dict[str, str] = manifest["tokenizer_files"]
-    others = sorted(files.keys() - listed.keys())
-    if others:
+    # An additional file could change what transformers reads.
+    additional = sorted(hashes.keys() - listed.keys())
+    if additional:
         raise UserError(
-            f"{folder} is not the tokenizer that the shards were made with: it also holds {first_of(others)}; "
+            f"{folder} is not the tokenizer that the shards were made with: it also holds {first_of(additional)}; "
             "move that elsewhere"
         )
-    if files != listed:
+    if hashes != listed:
         raise UserError(
             f"{folder} is missing or is not the tokenizer that the shards were made with; {_AGAIN}"
         )
@@ -338,10 +366,16 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
 def check_split(
     data: Path, name: str, manifest: Mapping[str, Any], shards: list[Shard]
 ) -> None:
-    """Compare the index of a split with the manifest.
+    """Refuse an index that does not agree with the manifest.
+
+    Args:
+        data: the folder of the shards, for messages.
+        name: name of the split.
+        manifest: the shards' manifest.
+        shards: the shards that the split's index lists.
 
     Raises:
-        UserError: it lists other files or another number of records.
+        UserError: the index lists other files or another number of records than the manifest.
     """
     split = manifest["splits"][name]
     records = math.ceil(split["tokens"] / RECORD)
@@ -353,8 +387,16 @@ def check_split(
 
 
 def files_of(data: Path, manifest: Mapping[str, Any]) -> dict[str, VerifiedFile]:
-    """Return what finished shards consist of, by path: shards with their sizes, the tokenizer, and what
-    provenance.json lists: manifest and indexes.
+    """Return all files of finished shards but provenance.json, with the hashes that they must have.
+
+    The hashes of manifest and indexes are those that provenance.json lists; without it, these files are left out.
+
+    Args:
+        data: the folder of the shards.
+        manifest: the shards' manifest.
+
+    Returns:
+        The files by their path below the folder. Only shards have a size.
     """
     record = read_provenance(data) or {}
     with manifests.another_shape(data / MANIFEST, _REMEDY):
@@ -372,7 +414,10 @@ def files_of(data: Path, manifest: Mapping[str, Any]) -> dict[str, VerifiedFile]
 
 
 def read_provenance(data: Path) -> dict[str, Any] | None:
-    """Return who made finished shards and when their texts had changed last; None where no undamaged record is."""
+    """Return the record of provenance of finished shards; None if it is missing or damaged.
+
+    It has the versions of packages, the states of the texts when they were read, and hashes of manifest and indexes.
+    """
     try:
         return manifests.read_manifest(data / PROVENANCE, _AGAIN)
     except (FileNotFoundError, UserError):
@@ -380,10 +425,14 @@ def read_provenance(data: Path) -> dict[str, Any] | None:
 
 
 def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
-    """Return the paths of missing or damaged files of finished shards; shards themselves are compared by size only."""
+    """Return the paths of missing or damaged files of finished shards.
+
+    The large files, the shards themselves, are only compared by their size.
+    """
     names = []
     for name, file in files_of(data, manifest).items():
         try:
+            # A file without a known size is small: opening it hashes it.
             if file.bytes < 0:
                 os.close(file.open())
             elif file.path.stat().st_size != file.bytes:
@@ -394,7 +443,13 @@ def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def verify_shards(data: Path) -> list[str]:
-    """Return one sentence for each file that is not what the manifest says; an empty list when all is well."""
+    """Return one sentence for each file that is not what the manifest says; an empty list when all is well.
+
+    Every file is read and hashed.
+
+    Raises:
+        UserError: there is no manifest.
+    """
     try:
         manifest = load_manifest(data)
     except UserError as error:
@@ -404,6 +459,7 @@ def verify_shards(data: Path) -> list[str]:
     problems = {}
     for name, file in files_of(data, manifest).items():
         try:
+            # `open` hashes the file.
             os.close(file.open())
         except FileNotFoundError:
             problems[name] = f"{file.path} is missing; {_AGAIN}"
@@ -411,18 +467,20 @@ def verify_shards(data: Path) -> list[str]:
             problems[name] = f"{file.path}: {error}; remove it and {_AGAIN}"
     if read_provenance(data) is None:
         problems[PROVENANCE] = f"{data / PROVENANCE} is missing or damaged; {_AGAIN}"
-    # Without a provenance record, the indexes are compared with the manifest.
+    # Indexes are compared with the manifest, too: without a record of provenance, their hashes are not known. Of two
+    # problems of an index, that of its hash stays.
     problems = _bad_indexes(data, manifest) | problems
+    # The tokenizer's files were hashed above; if they are as they should be, there may still be one too many.
     if not any(name.startswith("tokenizer/") for name in problems):
         try:
-            check_tokenizer(data, manifest)  # refuses also a file too many
+            check_tokenizer(data, manifest)
         except UserError as error:
             problems["tokenizer"] = str(error)
     return list(problems.values())
 
 
 def _bad_indexes(data: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is wrong with the indexes of the splits, by path."""
+    """Return a sentence for each split's index that is damaged or does not agree with the manifest, by its path."""
     problems = {}
     for split in SHARD_SPLITS:
         try:
@@ -433,6 +491,6 @@ def _bad_indexes(data: Path, manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _data_hash(manifest: Mapping[str, Any]) -> str:
-    """Hash what a model sees: the tokenizer and the shards' content, in order."""
+    """Return the hash of what a model sees: of the tokenizer, and of the shards' content in order."""
     content = {"tokenizer": manifest["tokenizer"], "splits": manifest["splits"]}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
