@@ -1,8 +1,10 @@
-"""Shards being written: the splits so far, the position in the source and the documents seen.
+"""Shards while they are written: the shards so far, the position in the source, and which texts have been seen.
 
-Whenever a shard has been written, what is new of all that is appended to a file as a block: a line of JSON, then
-digests, and tokens that no shard holds yet. A block names the one before it by a hash. A killed run resumes behind the
-last whole block, and ends with the same bytes.
+This state is saved whenever a shard has been written, so that a killed run can be resumed. It is saved in a file, the
+record, to which a block is appended with what is new since the block before. A block is a line of JSON, then the
+digests of new texts, then the tokens of each split that no shard holds yet (pending tokens). It names the block before
+it by a hash. A resumed run restores all whole blocks, continues after the last of them, and ends with the same bytes as
+a run that was not killed.
 """
 
 from __future__ import annotations
@@ -49,23 +51,26 @@ from pretraining.data.token_stream import Tokens
 logger = logging.getLogger(__name__)
 
 _RECORD = "record"
+"""Name of the record's file."""
 
 
 def write_shard(
     folder: Path, number: int, tokens: Tokens, place: Path | None = None
 ) -> Shard:
-    """Write tokens as a shard of a split, unless it is already where it belongs.
+    """Write tokens as a shard of a split, unless the finished split has it already.
 
     Args:
-        folder: the split's folder.
+        folder: folder in which the split is written.
         number: place of the shard in the stream, from 0.
         tokens: 1-D, int32; whole records, but for the last shard of a split.
-        place: folder of the finished split.
+        place: folder of the finished split, where complete shards may have this one; None: there is no such folder.
     """
-    from streaming.base.format import MDSWriter  # imports torchvision and transformers
+    # Imported here: it imports torchvision and transformers, which takes seconds.
+    from streaming.base.format import MDSWriter
 
     hashes = ["sha256"]
-    # Only the writer's encoding is used, since its own compression takes half as long again; it demands a folder.
+    # MDSWriter only encodes: its own way of compressing takes half as long again. It demands a folder, but writes no
+    # file there.
     with tempfile.TemporaryDirectory() as unused:
         writer = MDSWriter(
             columns=MDS_COLUMNS, out=unused, hashes=hashes, size_limit=None
@@ -89,7 +94,7 @@ def write_shard(
 
 
 def is_there(folder: Path, shard: Shard) -> bool:
-    """Return whether a split's folder has a shard, undamaged."""
+    """Return whether a folder has the compressed file of a shard, undamaged."""
     try:
         check_file(folder / shard.packed_name, shard.packed_sha256)
     except (FileNotFoundError, UserError):
@@ -104,19 +109,19 @@ class SplitWriter:
     name: str
     """`train` or `validation`."""
     folder: Path = field(repr=False)
-    """Where its shards are written."""
+    """Folder in which the split's shards are written."""
     place: Path = field(repr=False)
-    """Where they belong; those that are there already stay."""
+    """Folder of the finished split; shards that are there already are not written again."""
     shards: list[Shard] = field(default_factory=list)
-    """The shards written."""
+    """The shards written so far."""
     pending: bytearray = field(default_factory=bytearray)
     """Tokens that no shard holds yet, 4 bytes each."""
     documents: int = 0
-    """Documents so far."""
+    """Number of documents so far."""
     tokens: int = 0
-    """Tokens so far, pending ones included."""
+    """Number of tokens so far, pending ones included."""
     saved: tuple[int, int] = (0, 0)
-    """How many of the shards, and of the bytes of `pending`, are saved."""
+    """How many of the shards, and how many bytes of `pending`, the record has already."""
 
     def add(self, tokens: Tokens) -> None:
         """Append a document's tokens."""
@@ -125,21 +130,30 @@ class SplitWriter:
         self.documents += 1
 
     def write(self, size: int, *, last: bool = False) -> bool:
-        """Write every whole pending shard and, if `last`, the rest as one more; return whether any was written."""
-        before, length = len(self.shards), 4 * size
-        while len(self.pending) >= length or (last and self.pending):
-            part = np.frombuffer(self.pending[:length], np.int32)
+        """Write the pending tokens as shards, as far as they fill any.
+
+        Args:
+            size: tokens of a shard.
+            last: whether no tokens will follow, so that the rest is written as a shorter shard.
+
+        Returns:
+            Whether a shard was written.
+        """
+        count_before, shard_bytes = len(self.shards), 4 * size
+        while len(self.pending) >= shard_bytes or (last and self.pending):
+            part = np.frombuffer(self.pending[:shard_bytes], np.int32)
             mark_cache(self.folder.parent)
             number = len(self.shards)
             self.shards.append(write_shard(self.folder, number, part, self.place))
-            del self.pending[:length]
-            # Pending tokens that were saved before are in the shard now, so none of the rest is saved.
+            del self.pending[:shard_bytes]
+            # The record may have had the first of the pending tokens. It is only written while less than a shard is
+            # pending, so these tokens are all in the shard now, and it has none of those that are left.
             shards_saved, _ = self.saved
             self.saved = (shards_saved, 0)
-        return len(self.shards) > before
+        return len(self.shards) > count_before
 
     def has(self, shard: Shard) -> bool:
-        """Return whether a shard is there, undamaged."""
+        """Return whether a shard is in the folder of unfinished or of finished shards, undamaged."""
         return is_there(self.folder, shard) or is_there(self.place, shard)
 
 
@@ -148,11 +162,11 @@ class ShardPosition:
     """How far the source has been read, and what was left out of it."""
 
     file: int = 0
-    """Number of the file."""
+    """Number of the file that was read last."""
     row: int = 0
-    """Row to resume at."""
+    """Number of the next row in that file, at which reading continues."""
     read_bytes: int = 0
-    """How far that file has been read."""
+    """How many bytes of that file have been read."""
     duplicates: int = 0
     """Documents dropped because their text had been seen."""
     empty: int = 0
@@ -160,11 +174,11 @@ class ShardPosition:
     characters: int = 0
     """Characters of the written documents."""
     unknown: int = 0
-    """Their tokens that stand for text which the tokenizer does not know."""
+    """Tokens of the written documents that stand for text which the tokenizer does not know."""
 
 
 class ShardWriter:
-    """The unfinished shards of a folder; its `.state` holds them, and what a killed run needs to resume."""
+    """The unfinished shards of a folder, with the record from which a killed run is resumed; both are in `.state`."""
 
     def __init__(
         self, out: Path, request: Mapping[str, Any], states: Sequence[str] = ()
@@ -173,7 +187,7 @@ class ShardWriter:
 
         Args:
             out: folder of the shards.
-            request: what their bytes depend on.
+            request: all that the shards' bytes depend on: source, tokenizer and settings.
             states: `TextSource.states` of the source.
 
         Raises:
@@ -181,7 +195,7 @@ class ShardWriter:
         """
         self._out = out
         self.folder = out / UNFINISHED
-        """Where the shards are written."""
+        """Folder in which the shards are written."""
         self._record = self.folder / _RECORD
         self.splits: dict[str, SplitWriter] = {}
         for name in SHARD_SPLITS:
@@ -190,16 +204,21 @@ class ShardWriter:
             )
         self.position = ShardPosition()
         self._seen = SeenTexts()
-        self._fresh = bytearray()  # hashes of texts that are new since the last `save`
+        # Digests of texts that are new since the last `save`.
+        self._unsaved_digests = bytearray()
+        # Fields that only the first block of the record has; empty once that block is written.
         self._head: dict[str, Any] = {"request": dict(request), "states": list(states)}
         self.states_read: list[Any] = self._head["states"]
+        """States of the source's files when the first run began to read them."""
         self.hashes: list[str] = []
-        """The SHA-256 of the source's local files that have been begun."""
+        """SHA-256 of the source's first local files: all of which a part has been read."""
         self._hashes_saved = 0
-        self._seal = ""
+        # Hash of the record's last block; empty while there is none.
+        self._last_hash = ""
         if os.path.lexists(self._record):
             self._load()
-        if not self._seal:  # a run of other settings may have left more shards
+        # Nothing was restored. A run of other settings may have left more shards here than this one will write.
+        if not self._last_hash:
             for split in self.splits.values():
                 if split.folder.is_dir():
                     remove_folder(split.folder)
@@ -210,10 +229,11 @@ class ShardWriter:
         return sum(split.tokens for split in self.splits.values())
 
     def unseen(self, digests: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """Return for each digest whether no document before it had it, and remember all of them."""
+        """Return for each digest of a text whether no document before had that text, and remember all of them."""
         are_new = self._seen.add(digests)
         pairs = zip(digests, are_new, strict=True)
-        self._fresh += packed([digest for digest, is_new in pairs if is_new])
+        new_digests = [digest for digest, is_new in pairs if is_new]
+        self._unsaved_digests += packed(new_digests)
         return are_new
 
     def add(
@@ -224,7 +244,16 @@ class ShardWriter:
         *,
         unknown_id: int | None = None,
     ) -> None:
-        """Append a document to a split, unless it is empty or the split is None, for a text that has been seen."""
+        """Append a document to a split, and move the position behind it.
+
+        An empty document is only counted.
+
+        Args:
+            document: the document.
+            tokens: the document's tokens.
+            split: name of the split; None for a text that has been seen before, which is only counted.
+            unknown_id: id of the token for unknown text, which is counted; None for a tokenizer without one.
+        """
         position = self.position
         position.file, position.row = document.file, document.row
         position.read_bytes = document.read_bytes
@@ -239,11 +268,12 @@ class ShardWriter:
             self.splits[split].add(tokens)
 
     def save(self) -> None:
-        """Record what is new up to the last document."""
-        parts = [bytes(self._fresh)]
-        # Only the first block records the request and the files' states.
+        """Append a block to the record with all that is new since the last one."""
+        # The bytes that follow the line of JSON: digests, then the pending tokens of each split.
+        parts = [bytes(self._unsaved_digests)]
+        # Only the first block has the request and the files' states.
         record = self._head | {
-            "after": self._seal,
+            "after": self._last_hash,
             "hashes": self.hashes[self._hashes_saved :],
             "position": asdict(self.position),
         }
@@ -259,29 +289,35 @@ class ShardWriter:
         record["bytes"] = [len(part) for part in parts]
         line = json.dumps(record, sort_keys=True).encode()
         data = b"\n".join([line, b"".join(parts)])
-        self._seal = sha256_bytes(data)
+        self._last_hash = sha256_bytes(data)
         # A block is appended: writing the whole record again at each of 6,000 shards took minutes.
         append_bytes(self._record, packed_block(data))
         self._head, self._hashes_saved = {}, len(self.hashes)
-        self._fresh.clear()
+        self._unsaved_digests.clear()
 
     def _load(self) -> None:
-        """Restore what `save` recorded, up to the first damaged block; refuse a record of other settings."""
+        """Restore what the record's blocks say, up to the first damaged one; the rest of the record is cut off.
+
+        Raises:
+            UserError: the record is that of another request, or does not have the form that `save` writes.
+        """
         remedy = f"remove {self._out} and run the same command again"
-        whole = 0
+        whole_bytes = 0
         with (
             another_shape(self._record, remedy),
             os.fdopen(open_plain(self._record), "rb") as file,
         ):
             while True:
+                # The end of the file, like a damaged block, raises a ValueError.
                 try:
                     data = read_block(file) or b""
                     line, _, content = data.partition(b"\n")
                     record = json.loads(line)
                 except ValueError:
                     break
-                # Two processes may have appended: one that lost its lease, and its successor.
-                if record["after"] != self._seal:
+                # Two processes may have appended: one that lost its lease, and its successor. Only blocks that follow
+                # one another are restored.
+                if record["after"] != self._last_hash:
                     break
                 if "request" in record:
                     request = self._head["request"]
@@ -294,12 +330,13 @@ class ShardWriter:
                         "missing or damaged, so written again: %s", first_of(bad)
                     )
                     break
+                # Cut the bytes after the line into the parts that `save` has joined.
                 stream = io.BytesIO(content)
-                parts = [stream.read(size) for size in record["bytes"]]
-                self._restore(record, *parts)
-                self._seal = sha256_bytes(data)
-                whole = file.tell()
-        os.truncate(self._record, whole)
+                digests, *pending = [stream.read(size) for size in record["bytes"]]
+                self._restore(record, digests, pending)
+                self._last_hash = sha256_bytes(data)
+                whole_bytes = file.tell()
+        os.truncate(self._record, whole_bytes)
 
     def _bad_shards(self, record: Mapping[str, Any]) -> list[str]:
         """Return the shards of a block that are missing or damaged, by path."""
@@ -311,9 +348,15 @@ class ShardWriter:
         return bad
 
     def _restore(
-        self, record: Mapping[str, Any], digests: bytes, *pending: bytes
+        self, record: Mapping[str, Any], digests: bytes, pending: Sequence[bytes]
     ) -> None:
-        """Restore what one block recorded; earlier blocks are restored already."""
+        """Restore what one block says; the blocks before it are restored already.
+
+        Args:
+            record: the block's line of JSON.
+            digests: digests of the texts that were new.
+            pending: the new pending tokens of each split, in the order of `splits`.
+        """
         self._seen.add_all(digests)
         self.hashes += record["hashes"]
         self._hashes_saved = len(self.hashes)
@@ -330,5 +373,5 @@ class ShardWriter:
 
 
 def _shards(record: Mapping[str, Any]) -> list[Shard]:
-    """Return the shards that a block recorded of a split."""
+    """Return the shards that a block lists for a split."""
     return [Shard(**shard) for shard in record["shards"]]

@@ -1,9 +1,10 @@
 """Tokens of a source's files, made by several processes or machines, before one of them writes the shards.
 
-A file of these begins with its name, the hash of all that the tokens depend on. Blocks of documents follow: their
-number, a table of them and the tokens of all.
+Each process tokenises a part, which is some of the source's files. It writes a file of tokens for each of them. Such a
+file begins with its own name, which is a hash of all that the tokens depend on. Blocks follow (`blocks`), each with up
+to a thousand documents: their number, a table with a row for each, and the tokens of all.
 
-A call without parts keeps no such files: they are as large as the shards, and a resumption would read all of them.
+A call without a part writes no such files: they are as large as the shards, and a resumed run would read all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pretraining.data.corpus import Document, TextSource
 from pretraining.data.tokenizer import DIGEST_BYTES, Encoded, Ids
 
 EncodedGroups = Iterator[tuple[list[Document], Encoded]]
-"""Documents with their digests and tokens."""
+"""Groups of documents, each with the digests and tokens of its documents in the same order."""
 _TABLE = np.dtype(
     [
         ("digest", f"V{DIGEST_BYTES}"),
@@ -37,16 +38,23 @@ _TABLE = np.dtype(
         ("read", "<i8"),
     ]
 )
+"""A document in a block: digest and length of its text, number of its tokens, and how many bytes of the source's file
+have been read after it."""
 _BLOCK = 1_000
-"""Documents of a block at most."""
+"""Most documents of a block."""
 
 
 def part_of(text: str, count: int) -> range:
-    """Return the numbers of the files of a part, such as `3/8`: the third of every eight of `count` files.
+    """Return the numbers of a part's files, from 0.
+
+    Args:
+        text: the part, such as `3/8`: the third of every eight files.
+        count: number of the source's files.
 
     Raises:
-        UserError: it is not a part, or there are more parts than files.
+        UserError: the text is not a part, or there are more parts than files.
     """
+    # Two numbers of up to six digits, with a slash between them.
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     part = parts = 0
     if match is not None:
@@ -62,26 +70,37 @@ def part_of(text: str, count: int) -> range:
 
 
 class TokenFiles:
-    """The tokens of a source's files in a folder, as far as they are there."""
+    """The files of tokens in a folder: one for each file of a source, as far as they have been written."""
 
     def __init__(
         self, folder: Path, source: TextSource, request: Mapping[str, Any]
     ) -> None:
-        """Take the folder, the source, and what the tokens depend on besides the files."""
+        """Take the folder, the source, and all that the tokens depend on besides the source's files."""
         self.folder, self._source, self._request = folder, source, dict(request)
         self._files = source.identity()["files"]
 
     def path(self, number: int, sha256: str | None) -> Path:
-        """Return where a file's tokens are or will be, given the hash of its content; None of a hub's."""
+        """Return the path of the tokens of a source's file, whether or not they have been written.
+
+        Args:
+            number: the file's number in the source.
+            sha256: hash of the file's content; None for a file on the hub.
+        """
         what = json.dumps([self._request, self._files[number], sha256], sort_keys=True)
         return self.folder / hashlib.sha256(what.encode()).hexdigest()[:32]
 
     def write(
         self, numbers: range, encode: Callable[[Iterator[Document]], EncodedGroups]
     ) -> None:
-        """Write the tokens of those files that have none yet, each atomically."""
+        """Write the tokens of some of the source's files, each atomically, unless they have been written before.
+
+        Args:
+            numbers: the files' numbers in the source.
+            encode: makes groups with tokens of documents.
+        """
         source = self._source
 
+        # Cached, since a file is hashed for its path.
         @functools.cache
         def path(number: int) -> Path:
             # A commit fixes the content of a hub's file, so only local files are hashed.
@@ -92,28 +111,34 @@ class TokenFiles:
 
         missing = (number for number in numbers if not path(number).exists())
         documents = _encoded_documents(encode(source.documents(files=missing)))
-        offsets, total = {}, 0
+        # For the progress meter: bytes of the files before each file, and of all.
+        bytes_before, total_bytes = {}, 0
         for number in numbers:
-            offsets[number] = total
-            total += source.sizes[number]
-        with Meter("tokenising", total, unit="B") as meter:
-            for number, of_file in itertools.groupby(documents, _file_of):
+            bytes_before[number] = total_bytes
+            total_bytes += source.sizes[number]
+        with Meter("tokenising", total_bytes, unit="B") as meter:
+            # The documents come file after file.
+            for number, file_documents in itertools.groupby(documents, _file_of):
                 mark_cache(self.folder.parent)
                 with (
                     atomic_path(path(number)) as temporary,
                     temporary.open("wb") as file,
                 ):
                     file.write(path(number).name.encode())
-                    while block := list(itertools.islice(of_file, _BLOCK)):
+                    while True:
+                        block = list(itertools.islice(file_documents, _BLOCK))
+                        if not block:
+                            break
                         file.write(packed_block(_block_data(block)))
                         last = block[-1].document
-                        meter.update(offsets[number] + last.read_bytes)
+                        meter.update(bytes_before[number] + last.read_bytes)
                     file.write(END)
+                    # Raises an error if the file was changed meanwhile; its tokens are then not kept.
                     source.refuse_changed([number])
 
 
 class _EncodedDocument(NamedTuple):
-    """A document with its tokens."""
+    """A document with the digest of its text and its tokens."""
 
     document: Document
     digest: bytes
@@ -121,12 +146,14 @@ class _EncodedDocument(NamedTuple):
 
 
 def _encoded_documents(groups: EncodedGroups) -> Iterator[_EncodedDocument]:
+    """Yield the documents of all groups, one by one."""
     for documents, encodings in groups:
         for document, (digest, ids) in zip(documents, encodings, strict=True):
             yield _EncodedDocument(document, digest, ids)
 
 
 def _file_of(encoded: _EncodedDocument) -> int:
+    """Return the number of a document's file."""
     return encoded.document.file
 
 
@@ -141,23 +168,31 @@ def _block_data(block: list[_EncodedDocument]) -> bytes:
 
 
 def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
-    """Yield the documents of the file of that number from a row on, without their text, from where its tokens are.
+    """Yield groups of documents of a source's file, with tokens, as `write` has written them; their text is empty.
+
+    Args:
+        path: the file of tokens.
+        number: number of the source's file.
+        row: number of the row to begin at.
 
     Raises:
-        DamagedError: the content has changed.
+        DamagedError: the file of tokens is not as it was written.
     """
-    before = 0  # documents of the blocks before
+    rows_before = 0  # number of documents in the blocks before
     try:
         with path.open("rb") as file:
             if file.read(len(path.name)) != path.name.encode():
                 raise ValueError("it is another file's")
-            while (data := read_block(file)) is not None:
+            while True:
+                data = read_block(file)
+                if data is None:
+                    break
                 # The layout is that of `_block_data`.
                 count = int.from_bytes(data[:8], "little")
                 table = np.frombuffer(data, _TABLE, count, 8)
                 tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)
                 group = []
-                rows = enumerate(table.tolist(), before + 1)
+                rows = enumerate(table.tolist(), rows_before + 1)
                 for next_row, (_, characters, _, read_bytes) in rows:
                     document = Document(
                         text="",
@@ -167,11 +202,15 @@ def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
                         read_bytes=read_bytes,
                     )
                     group.append(document)
-                ids = np.split(tokens, np.cumsum(table["tokens"])[:-1])
+                # Cut the tokens where each document ends; the last one ends with them.
+                ends = np.cumsum(table["tokens"])
+                ids = np.split(tokens, ends[:-1])
                 encodings = list(zip(table["digest"].tolist(), ids, strict=True))
-                first = max(0, row - before)
-                before += count
+                # Documents before the row to begin at are left out.
+                first = max(0, row - rows_before)
+                rows_before += count
                 yield group[first:], encodings[first:]
+            # The end must be that of the file, too.
             if file.read(1):
                 raise ValueError("more follows its end")
     except (OSError, ValueError) as error:
