@@ -1,13 +1,14 @@
-"""A split's tokens by their place in the stream, read from files that are what their hashes say.
+"""A split's tokens by their place in the stream, read from shards whose hashes are checked.
 
-A split is one stream of tokens in records of `RECORD` tokens (MDS samples with one int32 array `tokens`), the records
-in shards of equal size. Sequences are cut from the stream when they are read (`pretraining.data.sampler`), so that one
-set of shards serves every length and every kind of cut. MosaicML's streaming decodes the records (`MDSReader`); which
-shard and which record is decided here.
+A split is one stream of tokens in records of `RECORD` tokens (MDS samples with one int32 array `tokens`). All shards
+but the last have the same number of records. Sequences are cut from the stream when they are read
+(`pretraining.data.sampler`), so that one set of shards serves every length and every kind of cut. MosaicML's streaming
+decodes the records (`MDSReader`); which shard and which record are read is decided here.
 
-Decompressed shards are in a cache: one user's, bounded, shared by the ranks of a node and the jobs of a user. Nobody
-waits for a lock. What is being made is in a temporary folder, and gets its name when it is whole; whoever finds a shard
-gone makes it again. A killed process leaves nothing but such a folder, which the next one removes.
+Decompressed shards are kept in a cache of limited size. It belongs to one user, and is shared by the user's jobs and by
+the processes (ranks) of a job on one node. No process waits for another: a shard is decompressed into a temporary
+folder, and moves into the cache when it is whole. A process that finds a shard removed from the cache decompresses it
+again. A killed process leaves nothing but its temporary folder, which a later process removes.
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ Tokens = npt.NDArray[np.int32]
 """Ids of tokens, 1-D."""
 
 Fetch = Callable[[str, Path, Callable[[], object]], None]
-"""Brings a file of a split, by its name, to a path, and again until what checks it does not complain."""
+"""A function that downloads a file of a split. It takes the file's name, the path to put it at, and a check that raises
+an error if the file is damaged; the download is then repeated."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Numbers of the errors of a full disk."""
+"""Numbers of the system's errors when a disk, or a user's quota of it, is full."""
 _REMEDY = "`clm-or-mlm check` lists all such files"
+"""End of the messages on a missing or damaged shard."""
 
 
 class TokenStream:
@@ -71,11 +74,11 @@ class TokenStream:
             folder: the split's folder, which holds its index.
             cache: folder for decompressed shards, only of this split.
             limit_bytes: size of the cache at which the least recently used shards are removed; 0 for no limit.
-            root: the folder that is to stay below that size; `cache` when left out.
-            fetch: brings a shard that is not in the folder (`remote_shards.RemoteShards.fetcher`).
+            root: the folder whose size is limited, which holds the caches of several splits; `cache` when left out.
+            fetch: downloads shards that are not in the folder (`remote_shards.RemoteShards.fetcher`).
 
         Raises:
-            UserError: no index, one that `shards` did not write, or a damaged last shard.
+            UserError: there is no index, it is not one that `shards` wrote, or the last shard is damaged.
         """
         # Imported here: it imports torchvision and transformers, which takes seconds.
         from streaming.base.format import reader_from_json
@@ -89,15 +92,18 @@ class TokenStream:
         for shard in self.shards:
             file = VerifiedFile(cache / shard.name, shard.sha256, shard.size)
             self._files.append(file)
+        # The reader only decodes records, whose form is the same in all shards, so it opens no file.
         self._reader: MDSReader = reader_from_json("", "", self.shards[0].described())
-        self._opening = [Lock() for _ in self.shards]
+        # By the shard's number: a lock, a descriptor of the open file, and when the file's access time was last set.
+        self._locks = [Lock() for _ in self.shards]
         self._descriptors: dict[int, int] = {}
         self._touched: dict[int, float] = {}
         weakref.finalize(self, _close_all, self._descriptors)
-        self._records = self.shards[0].samples
+        self._shard_records = self.shards[0].samples
         self._last = sum(shard.samples for shard in self.shards) - 1
+        # Only the last record may have fewer tokens.
         self.tokens = self._last * RECORD + len(self._record(self._last))
-        """Tokens in the stream."""
+        """Number of tokens in the stream."""
 
     def read(self, start: int, stop: int) -> Tokens:
         """Return tokens [start, stop) of the stream, int32.
@@ -110,29 +116,38 @@ class TokenStream:
             raise ValueError(
                 f"tokens [{start}, {stop}) are outside the stream of {self.tokens}"
             )
+        # Read the whole records that the span touches, then cut off what is not wanted at both ends.
         first, last = start // RECORD, (stop - 1) // RECORD
         records = [self._record(number) for number in range(first, last + 1)]
         offset = first * RECORD
         return np.concatenate(records)[start - offset : stop - offset]
 
     def _record(self, number: int) -> Tokens:
-        shard, place = divmod(number, self._records)
-        with self._opening[shard]:
+        """Return the tokens of a record, by its number in the stream.
+
+        Raises:
+            UserError: the record's shard is missing or damaged, or the record is not one that `shards` wrote.
+        """
+        shard, place = divmod(number, self._shard_records)
+        with self._locks[shard]:
             descriptor = self._open(shard)
             # Read by hand: streaming's reader would open the file by its name, which another process may remove. A
-            # shard begins with the number of its records and their offsets, 4 bytes each.
+            # shard begins with the number of its records; the offset at which each record begins follows, and last the
+            # offset at which the last one ends. All have 4 bytes.
             offsets = os.pread(descriptor, 8, 4 * (1 + place))
+            # Filled up with zeros, since a damaged shard may be too short.
             begin, end = np.frombuffer(offsets.ljust(8, b"\0"), "<u4").tolist()
-            packed = b""
+            record_bytes = b""
+            # A record is its tokens and a few bytes that describe them. Nothing larger is read into memory.
             if 0 < end - begin <= 4 * RECORD + 64:
-                packed = os.pread(descriptor, end - begin, begin)
+                record_bytes = os.pread(descriptor, end - begin, begin)
         try:
-            tokens: Tokens = self._reader.decode_sample(packed)["tokens"]
+            tokens: Tokens = self._reader.decode_sample(record_bytes)["tokens"]
             is_last = number == self._last
             size = min(tokens.size, RECORD) if is_last else RECORD
             if tokens.shape != (size,):
                 raise ValueError
-        except Exception:  # whatever comes of what is not a record
+        except Exception:  # whatever the reader may raise for bytes that are not a record
             raise UserError(
                 f"{self.folder / self.shards[shard].packed_name}: record {place} was not written by "
                 f"`shards`; write the shards again"
@@ -140,13 +155,20 @@ class TokenStream:
         return tokens
 
     def _open(self, number: int) -> int:
-        """Return a descriptor of a shard, hashed if it has not been or if it has changed since; it stays open."""
+        """Return a descriptor of a decompressed shard, which stays open; the caller holds the shard's lock.
+
+        The shard is hashed when it is first opened and after each change, and decompressed if the cache lacks it.
+
+        Raises:
+            UserError: the compressed shard is missing or damaged, or the cache cannot be written.
+        """
         file, descriptor = self._files[number], self._descriptors.get(number)
+        # An open file that was changed or replaced since it was hashed.
         if descriptor is not None and not file.is_seen(descriptor):
             os.close(self._descriptors.pop(number))
             descriptor = None
         if descriptor is None:
-            self._let_go()
+            self._close_unneeded()
             # `open` hashes the shard: without the hash, half of all flipped bits became wrong tokens.
             try:
                 descriptor = file.open()
@@ -165,54 +187,69 @@ class TokenStream:
             self._touched[number] = now
         return descriptor
 
-    def _let_go(self) -> None:
-        """Close the oldest descriptors, and those of shards without a name, whose disk space is free only then."""
-        opened = list(self._descriptors)  # the oldest first
-        for place, number in enumerate(opened):
+    def _close_unneeded(self) -> None:
+        """Close the oldest descriptors, and those of shards that were removed from the cache.
+
+        The disk space of a removed file is only freed when no process has it open.
+        """
+        numbers = list(self._descriptors)  # in the order in which the shards were opened
+        for place, number in enumerate(numbers):
             # A shard that another thread is reading stays open.
-            if not self._opening[number].acquire(blocking=False):
+            if not self._locks[number].acquire(blocking=False):
                 continue
             try:
                 descriptor = self._descriptors.get(number)
-                if descriptor is None:
+                if descriptor is None:  # another thread has just closed it
                     continue
-                is_old = len(opened) - place >= _OPEN
-                if is_old or os.fstat(descriptor).st_nlink == 0:
+                # One more will be opened, so at most _OPEN - 1 of those that were opened last stay.
+                is_old = len(numbers) - place >= _OPEN
+                is_removed = os.fstat(descriptor).st_nlink == 0
+                if is_old or is_removed:
                     os.close(self._descriptors.pop(number))
             finally:
-                self._opening[number].release()
+                self._locks[number].release()
 
     def _make(self, number: int) -> int:
-        """Put a shard into the cache, removing all others if the disk is full, and return a descriptor.
+        """Put a shard into the cache, and return a descriptor of it.
 
         Raises:
-            UserError: it is missing or damaged, or the cache cannot be written.
+            UserError: the compressed shard is missing or damaged, or the disk stays full with no other shard in the
+                cache.
         """
         shard, file = self.shards[number], self._files[number]
-        # If the disk is full, once more with a limit of 1 byte, which removes all other shards.
+        # If the disk is full, once more with a limit of 1 byte, which removes all other shards from the cache.
         for limit in (self._limit, 1.0):
             make_room(self._root, shard.size, limit)
             try:
                 with temporary_folder(private_folder(self._root) / "shard") as folder:
                     shard_file = self._decompressed(shard, folder)
+                    # The folders from the root to the shard's own, the outermost first; only this user may read them.
                     for parent in reversed(file.path.relative_to(self._root).parents):
                         private_folder(self._root / parent)
                     descriptor = shard_file.open()
                     shard_file.path.replace(file.path)
-                # Read by this descriptor, even if another rank also writes the shard, or removes it.
+                # The descriptor reads this file, even if another rank also writes the shard, or removes it.
                 file.trust(descriptor)
                 return descriptor
             except OSError as error:
                 if error.errno not in DISK_FULL:
                     raise
-                full = os.strerror(error.errno).lower()
+                reason = os.strerror(error.errno).lower()
         raise UserError(
-            f"{self._root}: {full}: a decompressed shard needs {shard.size / 1e6:,.0f} MB; free some space, or put "
+            f"{self._root}: {reason}: a decompressed shard needs {shard.size / 1e6:,.0f} MB; free some space, or put "
             "the cache elsewhere with --set cache=DIR"
         )
 
     def _decompressed(self, shard: Shard, folder: Path) -> VerifiedFile:
-        """Decompress a shard into a folder, after a download if it is elsewhere; both files are checked."""
+        """Decompress a shard into a folder, and return the decompressed file.
+
+        If the shards are at an address, the compressed file is downloaded into the folder first. The hashes of both the
+        compressed and the decompressed file are checked.
+
+        Raises:
+            UserError: the compressed shard is missing or damaged.
+            OSError: the disk is full.
+        """
         path = self.folder / shard.packed_name
         packed = VerifiedFile(path, shard.packed_sha256, shard.packed_size)
         shard_file = VerifiedFile(folder / shard.name, shard.sha256, shard.size)
@@ -223,9 +260,11 @@ class TokenStream:
                     shard.packed_name, packed.path, lambda: os.close(packed.open())
                 )
             with os.fdopen(packed.open(), "rb") as file:
+                # One byte more than the shard has shows that the content is another, however large it would be.
                 shard_file.path.write_bytes(unzstd(file).read(shard.size + 1))
             # Dated ten seconds back, so that any later change gives the file another time.
             os.utime(shard_file.path, ns=(time.time_ns(), time.time_ns() - 10**10))
+            # Opening a file hashes it.
             os.close(shard_file.open())
         except DamagedError as problem:
             raise UserError(f"{path} is damaged: {problem}; {_REMEDY}") from None
@@ -248,18 +287,23 @@ def _close_all(descriptors: Mapping[int, int]) -> None:
 _OPEN = 256
 """Most descriptors at a time: a block of sequences in random order is read from 130 shards."""
 _TOUCH_SECONDS = 60.0
-"""Seconds from one note of a shard's use to the next: one at each record was more than a shared file system bears."""
+"""Least seconds from one setting of a shard's access time to the next: to set it at each record was more than a shared
+file system bears."""
 
 
 def make_shard_cache_folder(place: str = "") -> Path:
-    """Make the folder of all decompressed shards, where `--set cache=PLACE` puts it, only for this user.
+    """Make the folder of all decompressed shards, which only this user may read, and return it.
+
+    Args:
+        place: the setting `cache`; empty for the usual place (`common.files.scratch_folder`).
 
     Raises:
-        UserError: a folder on the way belongs to someone else, or it cannot be made.
+        UserError: the folder cannot be made, or a folder on the way belongs to someone else.
     """
     folder = scratch_folder(place) / "shards"
     try:
-        if folder.parent.name == f"clm-or-mlm-{os.getuid()}":  # next to other users'
+        # In a place for all users, this user's folder stands next to those of others.
+        if folder.parent.name == f"clm-or-mlm-{os.getuid()}":
             private_folder(folder.parent)
         mark_cache(folder.parent)
         return private_folder(folder)
@@ -271,12 +315,15 @@ def make_shard_cache_folder(place: str = "") -> Path:
 
 
 def cached_shards(root: Path) -> dict[Path, os.stat_result]:
-    """Return the shards in a cache, the one that was opened last at the end."""
+    """Return the status of each shard in a cache, by its path; the shard that was opened last comes last."""
     statuses = {}
     for folder, subfolders, names in os.walk(root):
-        # Leave out temporary folders, in which shards are being made.
+        # A change of this list keeps `os.walk` out of temporary folders, in which shards are being made.
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
-        for path in (Path(folder, name) for name in names if name.endswith(".mds")):
+        for name in names:
+            if not name.endswith(".mds"):
+                continue
+            path = Path(folder, name)
             # Another process may have removed the shard to make room.
             with contextlib.suppress(FileNotFoundError):
                 statuses[path] = path.stat()
@@ -284,12 +331,12 @@ def cached_shards(root: Path) -> dict[Path, os.stat_result]:
 
 
 def make_room(root: Path, size: int, limit: float) -> None:
-    """Remove the least recently opened shards until a cache has room for one more.
+    """Remove the least recently opened shards from a cache until it has room for one more.
 
     Args:
         root: the cache's folder.
-        size: bytes of the shard that is to come.
-        limit: bytes that the cache may have then; 0 for no limit.
+        size: bytes of the shard that will be added.
+        limit: most bytes of the cache with that shard; 0 for no limit.
     """
     if not limit:
         return
