@@ -164,7 +164,7 @@ class TextTokenizer:
         """
         added = self._content["added_tokens"]
         names = {token["content"] for token in added if token["special"]}
-        # A special token may be a plain word or sign (a padding), which texts may use. Names such as `[SEP]` count only.
+        # A special token may be a plain word or sign (a padding), which texts use. Only names such as `[SEP]` count.
         names = {name for name in names | self.special if _MARK.search(name)}
         names &= self.inner.get_vocab(with_added_tokens=False).keys()
         if not names:

@@ -1,13 +1,14 @@
 """A tokenizer's files, each read once, and which token stands for a masked one. Standard library only.
 
-Ids are those of tokenizer.json. What its special tokens are called is asked of the model's own class
-(`tokenizer_owner`); of our own models, of a tokenizer without a model, and where transformers has no such class, the
-other JSON files say it.
+The ids of tokens are those of tokenizer.json. Which of them are its special tokens (begin and end of text, padding and
+so on) is asked of the class that transformers has for the model (`tokenizer_owner`). The other JSON files of the folder
+say so for our own models, for a tokenizer without a model, and where transformers has no such class.
 
-The mask is the tokenizer's own, a reserved one, or a new one. A decoder's tokenizer has none. A row of the embedding
-that no text uses is the best place for one: a reserved token, or one that separates files or repositories in code. It
-is renamed, so that its id stays. Where there is none, a new token gets the first id after the last. The end of text,
-the padding and words of the language are never taken: a model does not learn the row of its padding.
+The mask is the tokenizer's own one. The tokenizer of a decoder has none. Then a token is renamed to be the mask, and
+keeps its id. The best one is a token that no text uses, though the embedding has a row for it: a reserved token, or one
+that separates files or repositories in collections of source code. Without such a token, a new one gets the first id
+after the last. The end of text and words of the language never become the mask, nor does the padding, whose row a model
+does not learn.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 TOKENIZER = "tokenizer.json"
 """The file that says how a fast tokenizer reads texts."""
 _CONFIG, _MAP = "tokenizer_config.json", "special_tokens_map.json"
+"""Two files in which transformers says which tokens are special."""
 _SPECIAL = (
     "bos_token",
     "eos_token",
@@ -39,9 +41,10 @@ _SPECIAL = (
     "sep_token",
     "mask_token",
 )
+"""Names that these files have for special tokens."""
 GENERATION, _MODEL = "generation_config.json", "config.json"
 COMPANIONS = (_CONFIG, _MAP, GENERATION, _MODEL)
-"""Files next to a tokenizer.json that may name its special tokens, the surest first."""
+"""Files next to a tokenizer.json that may say which tokens are special, the surest first."""
 ADDED = "added_tokens.json"
 """A file with words that a tokenizer.json may lack, which transformers reads."""
 _ALONE = (
@@ -53,9 +56,11 @@ _ALONE = (
     "vocab.txt",
     "vocab.json",
 )
-"""Files of tokenizers that are not read here, of classes of transformers that make a tokenizer.json of them."""
+"""Files of tokenizers, or patterns of their names, that this package does not read. transformers can make a
+tokenizer.json of each."""
 
 _MOST_ROWS = 2**24
+"""Most rows of an embedding, far above any model's."""
 
 _ENDS = {
     SPECIAL_TOKENS.end: SPECIAL_TOKENS.begin,
@@ -65,14 +70,16 @@ _ENDS = {
     "<eos>": "<bos>",
     "<|im_end|>": None,
 }
-"""Names that end a text, each with the one that begins it: what a `tokenizer.json` is asked for that stands alone."""
+"""Usual names of the token that ends a text, each with the token that then begins one (None: no token does). They are
+looked for in a tokenizer.json without other files."""
 
 MASKS = (SPECIAL_TOKENS.mask, "[MASK]", "<mask>")
-"""Names of tokens that are masks already, where no file names one."""
+"""Usual names of masks, which are looked for where no file says which token is the mask."""
 _RESERVED = re.compile(
     r"<\|?(reserved_special_token|reserved|unused|extra_id|special)_?\d+\|?>|\[unused\d+\]",
     re.IGNORECASE,
 )
+"""Names of reserved tokens: `<|reserved_special_token_0|>`, `<extra_id_0>`, `[unused1]`."""
 _SEPARATORS = (
     "<file_sep>",
     "<|file_sep|>",
@@ -91,11 +98,11 @@ class MaskToken:
     """The token that stands for a masked one."""
 
     token: str
-    """Its text, as `TokenizerFiles.content` has it."""
+    """Text of the mask, as in `TokenizerFiles.content`."""
     id: int
-    """Its number."""
+    """Id of the mask."""
     origin: str
-    """`own`; `was TOKEN`, of a reserved one; or `new`."""
+    """`own` for the tokenizer's own mask, `was TOKEN` for a renamed token, or `new`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,24 +110,30 @@ class TokenizerFiles:
     """The content of a fast tokenizer's files."""
 
     content: Mapping[str, Any]
-    """Its `tokenizer.json`, with a mask token in it."""
+    """Content of `tokenizer.json`, with a mask in it."""
     mask: MaskToken
-    """That token."""
+    """The mask."""
     special: Mapping[str, str]
-    """The texts of its special tokens, by names such as `eos_token`; the mask is not among them."""
+    """The texts of all other special tokens, by names such as `eos_token`."""
 
     rows: int
-    """Rows that an embedding needs: the largest id plus one."""
+    """Number of rows that an embedding needs: the largest id plus one."""
     begin: str | None = None
-    """What begins a text, in the model's own words; None when they name nothing."""
+    """Text of the token that begins a text; None where the files name none."""
     end: str | None = None
-    """What ends a text; None when nothing says which token does."""
+    """Text of the token that ends a text; None where the files do not say which one does."""
     first: tuple[int, ...] = ()
-    """What its template puts before a text, where it is the tokenizer of a model that is not our own."""
+    """Ids of the tokens that the tokenizer's template puts before a text; empty for our own models and for a tokenizer
+    without a model."""
 
 
 def without_json(folder: Path) -> UserError:
-    """Return the error to raise for a folder without a tokenizer.json, which names the tokenizer that it has."""
+    """Return the error to raise where a tokenizer.json is needed, which names the tokenizer that the folder has.
+
+    Args:
+        folder: the folder of a model, or of a file that was given as a tokenizer.
+    """
+    # The user gave another file of a folder that has one.
     if (folder / TOKENIZER).is_file():
         return UserError(f"{folder} has a tokenizer.json; give it, or the folder")
     other = other_tokenizer(folder)
@@ -132,7 +145,7 @@ def without_json(folder: Path) -> UserError:
 
 
 def other_tokenizer(folder: Path) -> str:
-    """Return the name of the file that is the tokenizer of a folder without tokenizer.json; empty: there is none."""
+    """Return the name of a tokenizer's file that this package does not read; empty where a folder has no such file."""
     for name in _ALONE:
         for path in folder.glob(name):
             return path.name
@@ -140,15 +153,15 @@ def other_tokenizer(folder: Path) -> str:
 
 
 def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
-    """Read a tokenizer.
+    """Read a tokenizer's files, and choose its mask.
 
     Args:
-        path: a folder with `tokenizer.json` and perhaps its companions, or such a file alone.
-        is_planned: only plan with its size, which needs no library that reads it.
+        path: a folder with `tokenizer.json` and perhaps its companions, or a tokenizer.json alone.
+        is_planned: whether only the tokenizer's size is needed, for a plan; transformers is then not imported.
 
     Raises:
         FileNotFoundError: there is no `tokenizer.json`.
-        UserError: one of the files is damaged, or not a tokenizer's; the sentence names it.
+        UserError: a file is damaged, or is not a tokenizer's; the message names the file.
     """
     is_folder = path.is_dir()
     file = path / TOKENIZER if is_folder else path
@@ -159,6 +172,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
             companions[name] = read_object(path / name)
     model_type = companions.get(_MODEL, {}).get("model_type")
     special = _special_tokens(companions)
+    # What the tokenizer's template puts around a text: ids before it, tokens after it.
     before: list[int] = []
     after: list[str] = []
     try:
@@ -167,9 +181,13 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
             # Imported here: it imports transformers, which takes seconds.
             from pretraining.data.tokenizer_owner import ask_owner
 
+            # This also completes `content` and `special`.
             before, after = ask_owner(path, content, special)
         words = _words(content)
-        begin, named_end, own_mask = _names(content, words, special, companions)
+        begin, named_end, own_mask = _begin_end_mask(
+            content, words, special, companions
+        )
+        # A document ends as the template ends a text, whichever token is called the end of text.
         end = after[-1] if after else named_end
         if named_end not in (None, end):
             logger.warning(
@@ -180,11 +198,13 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
                 named_end,
             )
         special.pop("mask_token", None)
+        # Ids of the padding, by its name and by its number in config.json; either may be None.
         padding = {
             words.get(special.get("pad_token") or ""),
             companions.get(_MODEL, {}).get("pad_token_id"),
         }
-        mask = _name_a_mask(content, words, own_mask, padding, {end, *special.values()})
+        used = {end, *special.values()}
+        mask = _choose_mask(content, words, own_mask, padding, used)
         rows = 1 + max(mask.id, *words.values())
         if not 0 < rows <= _MOST_ROWS or min((*words.values(), *before)) < 0:
             raise ValueError(
@@ -213,11 +233,16 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
 
 
 def _special_tokens(companions: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Return the texts of special tokens by name: those of tokenizer_config.json, else of special_tokens_map.json."""
+    """Return the texts of special tokens by name: those of tokenizer_config.json, else of special_tokens_map.json.
+
+    Args:
+        companions: content of the files next to a tokenizer.json, by file name.
+    """
     special: dict[str, str] = {}
     # tokenizer_config.json is surer, so it comes last and overwrites the map.
     for file in (_MAP, _CONFIG):
         for key, token in companions.get(file, {}).items():
+            # A token is a text, or a table with the text and how it is read.
             if isinstance(token, dict):
                 token = token.get("content")
             if key in _SPECIAL and isinstance(token, str):
@@ -226,8 +251,9 @@ def _special_tokens(companions: Mapping[str, Mapping[str, Any]]) -> dict[str, st
 
 
 def _words(content: Mapping[str, Any]) -> dict[str, int]:
-    """Return the id of every word: those of the vocabulary, and those that were added."""
+    """Return the id of every word of a tokenizer.json: of the vocabulary, and of the tokens that were added to it."""
     vocabulary = content["model"].get("vocab", {})
+    # Unigram's vocabulary is a list of words with their scores, in which a word's place is its id.
     if isinstance(vocabulary, list):
         words = {word: number for number, (word, *_) in enumerate(vocabulary)}
     else:
@@ -248,9 +274,9 @@ def write_tokenizer(
     """Write a folder that `transformers.AutoTokenizer` loads as the fast tokenizer that it is, each file atomically.
 
     Args:
-        folder: where to.
-        content: its `tokenizer.json`.
-        special: the texts of its special tokens by name.
+        folder: where the files are written.
+        content: text of the `tokenizer.json`.
+        special: the texts of special tokens by name.
         max_length: longest text in tokens.
         more: further fields of `tokenizer_config.json`.
     """
@@ -268,15 +294,21 @@ def write_tokenizer(
         write_text(folder / name, f"{text}\n")
 
 
-def _names(
+def _begin_end_mask(
     content: Mapping[str, Any],
     words: Mapping[str, int],
     special: Mapping[str, str],
     companions: Mapping[str, Mapping[str, Any]],
 ) -> tuple[str | None, str | None, str | None]:
-    """Return begin, end and mask of texts: by name, by number, or by its usual name where no file says.
+    """Return the texts of three tokens: the begin of a text, the end of a text, and the mask.
 
-    A number counts only for a special token: a configuration that nobody filled in has its class's, of any word.
+    Each is None where the files do not say which token it is.
+
+    Args:
+        content: content of the tokenizer.json.
+        words: id of every word.
+        special: texts of special tokens by name, as the companions have them.
+        companions: content of the files next to the tokenizer.json, by file name.
     """
     special_by_id = {}
     for item in content["added_tokens"]:
@@ -284,12 +316,15 @@ def _names(
             special_by_id[int(item["id"])] = item["content"]
 
     def special_token(*names: str, id_field: str) -> str | None:
+        """Return the first special token that has one of the names, or else an id in a field of the configurations."""
         for name in names:
             if special.get(name) in words:
                 return special[name]
         for file in (GENERATION, _MODEL):
             value = companions.get(file, {}).get(id_field)
             for number in value if isinstance(value, list) else [value]:
+                # Only the id of a special token counts. In a configuration that nobody filled in, the ids are the
+                # defaults of its class, which may be those of any word.
                 if isinstance(number, int) and number in special_by_id:
                     return str(special_by_id[number])
         return None
@@ -299,33 +334,40 @@ def _names(
         begin = special_token("bos_token", "cls_token", id_field="bos_token_id")
         end = special_token("eos_token", "sep_token", id_field="eos_token_id")
         return begin, end, mask
+
+    # A tokenizer.json without other files: the usual names decide, if only one pair of begin and end is there.
     present = special_by_id.values()
     ends = [token for token in _ENDS if token in present]
     begins = {token for token in _ENDS.values() if token in present}
     if len(ends) != 1 or begins - {_ENDS[ends[0]]}:
         # Several tokens may be meant, and nobody can tell which.
         return None, None, None
+    # `begins` is empty, or has only the token that belongs to the end.
     return next(iter(begins), None), ends[0], None
 
 
-def _name_a_mask(
+def _choose_mask(
     content: dict[str, Any],
     words: Mapping[str, int],
     own: str | None,
     padding: Set[int | None],
     used: Set[str | None],
 ) -> MaskToken:
-    """Find the mask in the content of a `tokenizer.json`, or make a token one; the content is changed for that.
+    """Return the mask of a tokenizer; if it has none, its content is changed, so that a token becomes the mask.
 
-    The reserved token with the id of the paper's mask is preferred, as the paper did with Llama 3's first; else it is
-    the first one, of those that are not used. A model never learns the row of its padding.
+    Args:
+        content: content of the tokenizer.json.
+        words: id of every word.
+        own: the mask that the files name; None where they name none.
+        padding: ids of the padding, whose row a model never learns, so that no mask may have them.
+        used: texts of the tokens that have another use.
     """
     # First choice: the tokenizer's own mask.
     for name in (own, *MASKS):
         if name and name in words and words[name] not in padding:
             return MaskToken(token=name, id=words[name], origin="own")
 
-    # Second: an unused reserved token, the lowest id first, or one that separates code.
+    # Second choice: an unused reserved token, the lowest id first, or one that separates code.
     added: list[dict[str, Any]] = content["added_tokens"]
     mask = SPECIAL_TOKENS.mask
     names = {item["content"] for item in added} - used
@@ -334,14 +376,16 @@ def _name_a_mask(
     reserved.sort(key=lambda name: (words[name], name))
     reserved += [name for name in _SEPARATORS if name in names]
     if reserved:
-        of_the_paper = [
-            name for name in reserved if words[name] == SPECIAL_TOKENS.mask_id
-        ]
-        old = [*of_the_paper, *reserved][0]
-        _rename(content, old, words[old], mask)
-        return MaskToken(token=mask, id=words[old], origin=f"was {old}")
+        old_name = reserved[0]
+        # The paper's mask was Llama 3's first reserved token. If one of these has its id, it is taken.
+        for name in reserved:
+            if words[name] == SPECIAL_TOKENS.mask_id:
+                old_name = name
+                break
+        _rename(content, old_name, words[old_name], mask)
+        return MaskToken(token=mask, id=words[old_name], origin=f"was {old_name}")
 
-    # Last: a new token.
+    # Last choice: a new token.
     new_id = 1 + max(words.values())
     flags = {
         "single_word": False,
@@ -355,13 +399,20 @@ def _name_a_mask(
 
 
 def _rename(content: dict[str, Any], old: str, number: int, mask: str) -> None:
-    """Rename an added token to the mask, in the vocabulary as well if it is there."""
-    chosen = next(item for item in content["added_tokens"] if item["content"] == old)
-    chosen["content"], chosen["special"] = mask, True
+    """Give an added token the name of the mask: among the added tokens, and in the vocabulary if that has it, too.
+
+    Args:
+        content: content of the tokenizer.json, which is changed.
+        old: the token's old name.
+        number: the token's id.
+        mask: the token's new name.
+    """
+    entry = next(item for item in content["added_tokens"] if item["content"] == old)
+    entry["content"], entry["special"] = mask, True
     vocabulary = content["model"].get("vocab", {})
     if isinstance(vocabulary, dict):
         if old in vocabulary:
             vocabulary[mask] = vocabulary.pop(old)
-    # Unigram's vocabulary is a list of words with their scores.
+    # Unigram's vocabulary is a list of words with their scores, in which a word's place is its id.
     elif number < len(vocabulary) and vocabulary[number][0] == old:
         vocabulary[number][0] = mask
