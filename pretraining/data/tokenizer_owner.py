@@ -1,9 +1,9 @@
-"""The tokenizer that transformers makes of a model's files: its special tokens, and where it reads texts otherwise.
+"""The tokenizer that transformers makes of a model's files: its special tokens, and where it reads texts differently.
 
-The ids of shards are those of tokenizer.json. Its names of special tokens, and what stands before and after a text,
-are asked of the class that the model was made with. Classes that build their tokenizer anew, from the vocabulary and
-the fields of tokenizer_config.json, may read texts in another way than the file: that is said. No code that comes with
-a model is run.
+The ids of tokens in shards are those of tokenizer.json. Which tokens are special, and which tokens stand before and
+after a text, is asked of the class that transformers has for the model (the owner of the file). Some classes build
+their tokenizer anew, from the vocabulary and the fields of tokenizer_config.json. They may read texts in another way
+than tokenizer.json does, of which users are warned. No code that comes with a model is run.
 """
 
 from __future__ import annotations
@@ -41,18 +41,26 @@ _LINES = (
     "\U0001f389 \U0001f44d\U0001f3fd",
     "antidisestablishmentarianism",
 )
+"""Lines that both tokenizers read, to find a difference: capitals, accents, numbers, scripts, blanks, signs."""
 _MOST_WORDS = 4
-"""Words that were added, of which each is a line as well."""
+"""Most words added to the vocabulary that get a line of their own in this comparison."""
 
 
 def parse_tokenizer(content: Mapping[str, Any], where: str | Path) -> Tokenizer:
-    """Return the tokenizer of a tokenizer.json, which neither cuts nor pads, and to which special tokens are text.
+    """Return the tokenizer of a tokenizer.json.
+
+    It neither cuts nor pads texts, and reads the name of a special token in a text as plain text.
+
+    Args:
+        content: content of the tokenizer.json.
+        where: path or hub id of the file, for messages.
 
     Raises:
-        UserError: the library cannot read it.
+        UserError: the library cannot read the file.
     """
 
     def sentence(error: BaseException) -> str:
+        # The library's error on one line, and not all of a long one.
         return f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}"
 
     with refused_as(sentence):
@@ -66,25 +74,27 @@ def parse_tokenizer(content: Mapping[str, Any], where: str | Path) -> Tokenizer:
 def ask_owner(
     folder: Path, content: dict[str, Any], special: dict[str, str]
 ) -> tuple[list[int], list[str]]:
-    """Complete what a model's files say by what transformers' tokenizer says of itself.
+    """Complete the content of a model's files by what transformers' own tokenizer of the model says.
 
-    Where transformers has none, that is a warning and the files stand; so is a line that it reads otherwise than
-    tokenizer.json.
+    Where transformers cannot load the tokenizer, there is a warning, and the files stay as they are. There is also a
+    warning if the two tokenizers read a text differently.
 
     Args:
-        folder: the model's, local.
-        content: its tokenizer.json; words that transformers reads from other files are added, and its template counts.
+        folder: local folder of the model.
+        content: content of the tokenizer.json. Words that transformers reads from other files are added to it, and its
+            template is replaced by that of transformers.
         special: the texts of special tokens by name, as other files say them; those of transformers overwrite them.
 
     Returns:
-        The ids before a text, and the tokens after it.
+        The ids that the template puts before a text, and the tokens that it puts after the text.
 
     Raises:
-        UserError: the library cannot read its tokenizer.json.
+        UserError: the library cannot read the tokenizer.json.
     """
     from transformers import AutoTokenizer
     from transformers.utils import logging as library
 
+    # `file` is the tokenizer as tokenizer.json has it, `backend` the one that transformers has made.
     file = parse_tokenizer(content, folder / "tokenizer.json")
     verbosity = library.get_verbosity()
     library.set_verbosity_error()
@@ -93,15 +103,20 @@ def ask_owner(
             folder, local_files_only=True, trust_remote_code=False
         )
         backend = tokenizer.backend_tokenizer
+
+        # Words, and the mask, that transformers reads from other files, such as added_tokens.json.
         for token in backend.get_added_tokens_decoder().values():
             is_word = not token.special or token.content == special.get("mask_token")
             if is_word and file.token_to_id(token.content) is None:
                 file.add_tokens([token])
                 number = file.token_to_id(token.content)
                 content["added_tokens"].append({"id": number} | token.__getstate__())
+
+        # The post-processor is the template: it puts special tokens around a text. Its state is JSON.
         if backend.post_processor is not None:
             file.post_processor = backend.post_processor
             content["post_processor"] = json.loads(file.post_processor.__getstate__())
+
         for name, token in tokenizer.special_tokens_map.items():
             if file.token_to_id(token) is not None:
                 special[name] = token
@@ -115,16 +130,24 @@ def ask_owner(
         )
     finally:
         library.set_verbosity(verbosity)
-    # What stands around a text does not depend on the text: a one-word vocabulary will do.
-    text = Tokenizer(WordLevel({"a": 0}, unk_token="a")).encode("a")
+    # What the template puts around a text does not depend on the text: one word of a one-word vocabulary will do.
+    encoding = Tokenizer(WordLevel({"a": 0}, unk_token="a")).encode("a")
     if file.post_processor is not None:
-        text = file.post_processor.process(text)
-    place = text.special_tokens_mask.index(0)
-    return text.ids[:place], text.tokens[place + 1 :]
+        encoding = file.post_processor.process(encoding)
+    # The word is the only token that is not special.
+    place = encoding.special_tokens_mask.index(0)
+    return encoding.ids[:place], encoding.tokens[place + 1 :]
 
 
 def _compare(folder: Path, file: Tokenizer, tokenizer: Any) -> None:
-    """Warn of the first line that a tokenizer.json and transformers' tokenizer read differently."""
+    """Warn of the first line that a tokenizer.json and transformers' tokenizer read differently.
+
+    Args:
+        folder: the model's folder, for the message.
+        file: the tokenizer as tokenizer.json has it.
+        tokenizer: transformers' tokenizer.
+    """
+    # Besides the fixed lines: some words that were added, each among other words, and the names of special tokens.
     added = []
     for token in tokenizer.added_tokens_decoder.values():
         if not token.special:
@@ -133,13 +156,13 @@ def _compare(folder: Path, file: Tokenizer, tokenizer: Any) -> None:
     for line in (*_LINES, *added[-_MOST_WORDS:], names):
         ours = file.encode(line, add_special_tokens=False)
         # As in shards, special tokens in a text are read as text.
-        read = tokenizer(line, add_special_tokens=False, split_special_tokens=True)
-        theirs = read.input_ids
-        if ours.ids != theirs:
+        theirs = tokenizer(line, add_special_tokens=False, split_special_tokens=True)
+        if ours.ids != theirs.input_ids:
+            # The message names the file from which transformers took the class.
             config = "config.json"
             if (folder / "tokenizer_config.json").is_file():
                 config = "tokenizer_config.json"
-            words = tokenizer.convert_ids_to_tokens(theirs)
+            words = tokenizer.convert_ids_to_tokens(theirs.input_ids)
             logger.warning(
                 "%s: tokenizer.json and %s (%s) differ: %r is %.60s by the one, %.60s by the other; shards and the "
                 "export follow tokenizer.json",
