@@ -632,13 +632,12 @@ def _between(name: str, lines: Iterable[str], separator: str) -> Iterator[str]:
         UserError: a text is larger than a document may be; the message names file and line.
     """
     text_lines: list[str] = []
-    first_line_number = size = 0  # of the text: the number of its first line, and its bytes
+    # Of the text so far: the number of its first line, and its bytes.
+    first_line_number = size = 0
     separating_line = "" if separator == BLANK else separator
     for number, line in enumerate(lines, 1):
         # With FILE and LINE no line separates texts.
-        is_separator = (
-            separator not in (FILE, LINE) and line.strip() == separating_line
-        )
+        is_separator = separator not in (FILE, LINE) and line.strip() == separating_line
         if not is_separator:
             if not text_lines:
                 first_line_number, size = number, 0

@@ -178,7 +178,8 @@ class TokenStream:
                 logger.warning("%s: %s; decompressing it again", file.path, problem)
                 file.path.unlink(missing_ok=True)
                 descriptor = self._make(number)
-            self._descriptors[number], self._touched[number] = descriptor, 0.0
+            self._descriptors[number] = descriptor
+            self._touched[number] = 0.0  # so that the access time is set below
         now = time.time()
         if now - self._touched[number] > _TOUCH_SECONDS:
             # The access time tells when a shard was read last; many file systems do not keep it, so it is set here.
@@ -192,7 +193,8 @@ class TokenStream:
 
         The disk space of a removed file is only freed when no process has it open.
         """
-        numbers = list(self._descriptors)  # in the order in which the shards were opened
+        # In the order in which the shards were opened.
+        numbers = list(self._descriptors)
         for place, number in enumerate(numbers):
             # A shard that another thread is reading stays open.
             if not self._locks[number].acquire(blocking=False):

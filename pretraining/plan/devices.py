@@ -176,6 +176,7 @@ def device_of(name: str) -> Device | None:
     is slower than the card whose name it has, and is unknown.
     """
     words = name.replace("-", " ").replace("/", " ").split()
+    # The devices of whose names all words stand in torch's.
     matches = [known for known in DEVICES if set(known.split()) <= set(words)]
     if not matches or "Laptop" in words:
         return None
