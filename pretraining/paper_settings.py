@@ -190,19 +190,19 @@ class SpecialTokens:
     begin: str = "<|begin_of_text|>"
     """Begin of text."""
     begin_id: int = 128_000
-    """Its id, the first one after the ranks."""
+    """Id of begin-of-text: the first one after those of the 128,000 ordinary tokens."""
     end: str = "<|end_of_text|>"
     """End of text, which is also the padding."""
     end_id: int = 128_001
-    """Its id."""
+    """Id of end-of-text."""
     mask: str = "<|mask|>"
     """The mask."""
     mask_id: int = 128_002
-    """Its id."""
+    """Id of the mask."""
 
 
 SPECIAL_TOKENS = SpecialTokens()
-"""Those of the paper's tokenizer."""
+"""The special tokens of the paper's tokenizer."""
 _OWN_TYPES = ("eurobert", "sl_model")
 """Values of `model_type` of our own exports and of the authors' folders."""
 
