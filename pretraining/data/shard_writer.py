@@ -206,18 +206,18 @@ class ShardWriter:
         self._seen = SeenTexts()
         # Digests of texts that are new since the last `save`.
         self._unsaved_digests = bytearray()
-        # Fields that only the first block of the record has; empty once that block is written.
+        # Fields that only the first block of each run has; empty once this run has written that block.
         self._head: dict[str, Any] = {"request": dict(request), "states": list(states)}
         self.states_read: list[Any] = self._head["states"]
-        """States of the source's files when the first run began to read them."""
+        """States of the source's files when the last run before this one began; without such a run, those of now."""
         self.hashes: list[str] = []
-        """SHA-256 of the source's first local files: all of which a part has been read."""
+        """SHA-256 of the source's first local files: of all those that have been read, at least in part."""
         self._hashes_saved = 0
         # Hash of the record's last block; empty while there is none.
         self._last_hash = ""
         if os.path.lexists(self._record):
             self._load()
-        # Nothing was restored. A run of other settings may have left more shards here than this one will write.
+        # Where nothing was restored, there may be shards of a run with other settings, more than this one will write.
         if not self._last_hash:
             for split in self.splits.values():
                 if split.folder.is_dir():
@@ -244,7 +244,7 @@ class ShardWriter:
         *,
         unknown_id: int | None = None,
     ) -> None:
-        """Append a document to a split, and move the position behind it.
+        """Append a document to a split, and move the position to the row after it.
 
         An empty document is only counted.
 
@@ -271,8 +271,8 @@ class ShardWriter:
         """Append a block to the record with all that is new since the last one."""
         # The bytes that follow the line of JSON: digests, then the pending tokens of each split.
         parts = [bytes(self._unsaved_digests)]
-        # Only the first block has the request and the files' states.
-        record = self._head | {
+        # Only the first block of a run has the request and the files' states.
+        fields = self._head | {
             "after": self._last_hash,
             "hashes": self.hashes[self._hashes_saved :],
             "position": asdict(self.position),
@@ -280,14 +280,14 @@ class ShardWriter:
         for name, split in self.splits.items():
             shards_saved, bytes_saved = split.saved
             parts.append(bytes(split.pending[bytes_saved:]))
-            record[name] = {
+            fields[name] = {
                 "shards": [asdict(shard) for shard in split.shards[shards_saved:]],
                 "documents": split.documents,
                 "tokens": split.tokens,
             }
             split.saved = (len(split.shards), len(split.pending))
-        record["bytes"] = [len(part) for part in parts]
-        line = json.dumps(record, sort_keys=True).encode()
+        fields["bytes"] = [len(part) for part in parts]
+        line = json.dumps(fields, sort_keys=True).encode()
         data = b"\n".join([line, b"".join(parts)])
         self._last_hash = sha256_bytes(data)
         # A block is appended: writing the whole record again at each of 6,000 shards took minutes.
@@ -312,19 +312,19 @@ class ShardWriter:
                 try:
                     data = read_block(file) or b""
                     line, _, content = data.partition(b"\n")
-                    record = json.loads(line)
+                    fields = json.loads(line)
                 except ValueError:
                     break
                 # Two processes may have appended: one that lost its lease, and its successor. Only blocks that follow
                 # one another are restored.
-                if record["after"] != self._last_hash:
+                if fields["after"] != self._last_hash:
                     break
-                if "request" in record:
+                if "request" in fields:
                     request = self._head["request"]
-                    old_request = record["request"]
+                    old_request = fields["request"]
                     check_request(self._out, old_request, request, "unfinished shards")
-                    self.states_read = record["states"]
-                bad = self._bad_shards(record)
+                    self.states_read = fields["states"]
+                bad = self._bad_shards(fields)
                 if bad:
                     logger.warning(
                         "missing or damaged, so written again: %s", first_of(bad)
@@ -332,37 +332,37 @@ class ShardWriter:
                     break
                 # Cut the bytes after the line into the parts that `save` has joined.
                 stream = io.BytesIO(content)
-                digests, *pending = [stream.read(size) for size in record["bytes"]]
-                self._restore(record, digests, pending)
+                digests, *pending = [stream.read(size) for size in fields["bytes"]]
+                self._restore(fields, digests, pending)
                 self._last_hash = sha256_bytes(data)
                 whole_bytes = file.tell()
         os.truncate(self._record, whole_bytes)
 
-    def _bad_shards(self, record: Mapping[str, Any]) -> list[str]:
+    def _bad_shards(self, fields: Mapping[str, Any]) -> list[str]:
         """Return the shards of a block that are missing or damaged, by path."""
         bad = []
         for split in self.splits.values():
-            for shard in _shards(record[split.name]):
+            for shard in _shards(fields[split.name]):
                 if not split.has(shard):
                     bad.append(f"{split.name}/{shard.packed_name}")
         return bad
 
     def _restore(
-        self, record: Mapping[str, Any], digests: bytes, pending: Sequence[bytes]
+        self, fields: Mapping[str, Any], digests: bytes, pending: Sequence[bytes]
     ) -> None:
         """Restore what one block says; the blocks before it are restored already.
 
         Args:
-            record: the block's line of JSON.
+            fields: the block's line of JSON.
             digests: digests of the texts that were new.
             pending: the new pending tokens of each split, in the order of `splits`.
         """
         self._seen.add_all(digests)
-        self.hashes += record["hashes"]
+        self.hashes += fields["hashes"]
         self._hashes_saved = len(self.hashes)
-        self.position = ShardPosition(**record["position"])
+        self.position = ShardPosition(**fields["position"])
         for (name, split), part in zip(self.splits.items(), pending, strict=True):
-            new = record[name]
+            new = fields[name]
             if new["shards"]:  # new shards hold all tokens that were pending before
                 split.pending.clear()
             split.pending += part
@@ -372,6 +372,6 @@ class ShardWriter:
             split.saved = (len(split.shards), len(split.pending))
 
 
-def _shards(record: Mapping[str, Any]) -> list[Shard]:
+def _shards(fields: Mapping[str, Any]) -> list[Shard]:
     """Return the shards that a block lists for a split."""
-    return [Shard(**shard) for shard in record["shards"]]
+    return [Shard(**shard) for shard in fields["shards"]]
