@@ -18,26 +18,32 @@ BUDGET_SPLITS = {12: (3, 6, 9), 22: (5, 11, 17), 42: (10, 21, 32)}
 CPT_TOTALS = (44, 54, 64)
 """Ends of continued pretraining in thousands of steps, from the decayed models of 42 on."""
 
+_OBJECTIVES = (*(f"mlm{ratio}" for ratio in RATIOS), "clm")
 _SIZES_AND_RATIOS = tuple(
-    f"{s}-{o}-42k" for s in SHAPES for o in (*(f"mlm{r}" for r in RATIOS), "clm")
+    f"{size}-{objective}-42k" for size in SHAPES for objective in _OBJECTIVES
 )
-_TRUNK_STEPS = tuple(f"610m-{o}-42k-{step}" for o in ("mlm40", "clm") for step in STEPS)
+_TRUNK_STEPS = tuple(
+    f"610m-{objective}-42k-{step}" for objective in ("mlm40", "clm") for step in STEPS
+)
+# For each budget: MLM only, the splits from little to much CLM, CLM only.
 _BY_BUDGET = {
     budget: (
         f"610m-mlm40-{budget}k",
-        *(f"610m-clm-{k}k-mlm40-{budget}k" for k in splits),
+        *(f"610m-clm-{clm_steps}k-mlm40-{budget}k" for clm_steps in splits),
         f"610m-clm-{budget}k",
     )
     for budget, splits in BUDGET_SPLITS.items()
 }
 _BUDGETS = tuple(name for names in _BY_BUDGET.values() for name in names)
+# The decayed models that continued pretraining (CPT) begins from, and for each of them the models that continue it.
 _STARTS = ("610m-mlm40-42k", "610m-clm-42k")
 _CPT_BY_START = tuple(
-    tuple(f"610m-{o}-dec42k-mlm40-{total}k" for total in CPT_TOTALS)
-    for o in ("mlm40", "clm")
+    tuple(f"610m-{objective}-dec42k-mlm40-{total}k" for total in CPT_TOTALS)
+    for objective in ("mlm40", "clm")
 )
 _CONTINUED = tuple(name for names in _CPT_BY_START for name in names)
-_LATE_SWITCH = tuple(f"610m-clm-40k-mlm{r}-42k" for r in RATIOS)
+# The switch at step 40,000, where the decay begins, leaves MLM only the decay.
+_LATE_SWITCH = tuple(f"610m-clm-40k-mlm{ratio}-42k" for ratio in RATIOS)
 
 FIGURE_MODELS: dict[int, tuple[str, ...]] = {
     1: (*_BY_BUDGET[42], "610m-mlm40-dec42k-mlm40-64k", "610m-clm-dec42k-mlm40-64k"),
