@@ -125,10 +125,7 @@ class TokenFiles:
                     temporary.open("wb") as file,
                 ):
                     file.write(path(number).name.encode())
-                    while True:
-                        block = list(itertools.islice(file_documents, _BLOCK))
-                        if not block:
-                            break
+                    for block in _blocks(file_documents):
                         file.write(packed_block(_block_data(block)))
                         last = block[-1].document
                         meter.update(bytes_before[number] + last.read_bytes)
@@ -155,6 +152,15 @@ def _encoded_documents(groups: EncodedGroups) -> Iterator[_EncodedDocument]:
 def _file_of(encoded: _EncodedDocument) -> int:
     """Return the number of a document's file."""
     return encoded.document.file
+
+
+def _blocks(documents: Iterator[_EncodedDocument]) -> Iterator[list[_EncodedDocument]]:
+    """Yield documents in lists of at most `_BLOCK`."""
+    while True:
+        block = list(itertools.islice(documents, _BLOCK))
+        if not block:
+            return
+        yield block
 
 
 def _block_data(block: list[_EncodedDocument]) -> bytes:

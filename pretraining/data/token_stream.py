@@ -147,7 +147,7 @@ class TokenStream:
             size = min(tokens.size, RECORD) if is_last else RECORD
             if tokens.shape != (size,):
                 raise ValueError
-        except Exception:  # whatever the reader may raise for bytes that are not a record
+        except Exception:  # whatever the reader may raise for other bytes
             raise UserError(
                 f"{self.folder / self.shards[shard].packed_name}: record {place} was not written by "
                 f"`shards`; write the shards again"

@@ -500,10 +500,9 @@ def targets_of(name: str, study: Study) -> Targets:
     # A last stage may have its model's name, which then means the model. A name that the study does not list is taken
     # for a model's, whose name may say how it is trained.
     is_model = name in study.models or name not in model_by_stage
-    if is_model:
-        model = study.model(name, stages=model_by_stage)
-    else:
-        model = model_by_stage[name]
+    model = (
+        study.model(name, stages=model_by_stage) if is_model else model_by_stage[name]
+    )
     # The plan has all of the study's models, so that checkpoints from which others continue are kept.
     models = {**study.models, model.name: model}
     plan = plan_of(tuple(models.values()), study)
