@@ -1,7 +1,7 @@
-"""Hours of fine-tuning and its evaluations on a GPU; those of pretraining are `Plan.costs`, where stages are planned.
+"""Hours of fine-tuning and its evaluations on a GPU; hours of pretraining are `Plan.costs`, where stages are planned.
 
-Both follow from one speed, `Device.tokens_per_second`. What commands say that something takes is a sum of these two:
-`plan`, `adapt`, a study's jobs and its status.
+Both kinds of hours follow from one speed, `Device.tokens_per_second`. `plan`, `adapt`, a study's jobs and its status
+show the sum of both.
 """
 
 from __future__ import annotations
@@ -27,21 +27,27 @@ TOKENS = {
     "msmarco": 180,
     "mldr_en": 2_060,
 }
-"""Mean tokens of an instance, in retrieval of a query and its share of the documents: by Llama 3's tokenizer on
-thousands of instances (ReCoRD 32, MS MARCO 200); OntoNotes and CoNLL by their words, MLDR by the longest input."""
+"""Mean tokens of an instance; in retrieval, of a query together with its share of the documents.
+
+Counted by Llama 3's tokenizer on thousands of instances (ReCoRD: 32, MS MARCO: 200), but for OntoNotes and CoNLL, where
+words are counted, and MLDR, which has the longest input."""
 
 # Measured on an H100 (docs/maintainers.md); hours of other devices are scaled by their makers' rates.
 _STEP_SECONDS = {4: 0.043, 2: 0.051, 1: 0.100}
-"""Of a step of 610M on short texts on an H100, by the number of runs that share it."""
+"""Seconds of an H100 that one step of 610M on short texts takes, by the number of runs that share the GPU.
+
+A run that shares it is charged its part of the time only: two runs together take 0.102 seconds for a step of each.
+Most runs first."""
 _BUSY_SECONDS = 0.027
-"""Of these 0.1 the GPU computes; the rest is the host's, however fast the GPU."""
+"""Seconds in which the GPU computes during the 0.100 of a run without company; for the rest it waits for the host."""
 _RUN_SECONDS = 10.0
-"""To set a model back, and to write results."""
+"""Seconds of a run outside of steps and evaluations: to reset the model and to write results."""
 _OF_PRETRAINING = 0.75
-"""Share of pretraining's rate that long texts reach, whose padding is computed too."""
+"""Share of pretraining's FLOP/s that fine-tuning on long texts reaches, because padding is computed as well."""
 
 _PARAMETER_BYTES, _ACTIVATION_BYTES, _POSITIONS = 10, 37, 16_384
-"""Of a run in bf16: by parameter, and by position, layer and channel of its largest pass; 23 GB for 610M."""
+"""Memory of a run in bf16: bytes for each parameter, bytes for each position, layer and channel of the largest forward
+pass, and the positions of that pass. Together they make 23 GB for 610M."""
 
 
 def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
@@ -55,57 +61,69 @@ def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
     parameters = shape.body_parameters + shape.embedding_parameters
     activations = _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
     run_bytes = _PARAMETER_BYTES * parameters + activations
+    # Where the memory is not known, 1,000 GB stand for it: then only the cores are a limit.
     memory = 0.95e9 * (device.memory_gb or 1e3)
     most = min(cores, int(memory / run_bytes))
-    return next((runs for runs in _STEP_SECONDS if runs <= most), 1)
+    for runs in _STEP_SECONDS:
+        if runs <= most:
+            return runs
+    return 1
 
 
 def tuning_hours(
     shape: Shape, datasets: Iterable[str], device: Device, runs: int
 ) -> float:
-    """Return the hours of a GPU that one rate and seed take on some datasets, on the high side.
+    """Return the hours of a GPU that one learning rate and seed take on some datasets, on the high side.
 
     Args:
         shape: the model's.
-        datasets: those that it is measured on, after one fine-tuning for all that are trained on the same.
+        datasets: names of the datasets that the model is scored on. Datasets with the same training data share one
+            fine-tuning.
         device: the GPU, and what pretraining reaches on it.
-        runs: how many share the GPU, of `runs_at_a_time`.
+        runs: how many fine-tunings share the GPU, as `runs_at_a_time` returns it.
     """
-    measured: dict[str, list[str]] = {}
+    scored: dict[str, list[str]] = {}
     for name in datasets:
-        measured.setdefault(DATASETS[name].trained_on, []).append(name)
+        trained_on = DATASETS[name].trained_on
+        scored.setdefault(trained_on, []).append(name)
     return sum(
-        _run_hours(shape, source, names, device, runs)
-        for source, names in measured.items()
+        _run_hours(shape, trained_on, names, device, runs)
+        for trained_on, names in scored.items()
     )
 
 
 def _run_hours(
-    shape: Shape, source: str, measured: list[str], device: Device, runs: int
+    shape: Shape, trained_on: str, scored: list[str], device: Device, runs: int
 ) -> float:
-    """Return the hours of one fine-tuning on a dataset and of its evaluations on others."""
-    trained_on = DATASETS[source]
+    """Return the hours of one fine-tuning on the dataset `trained_on`, and of its evaluations on those of `scored`."""
+    training = DATASETS[trained_on]
     steps = FINE_TUNING.steps
-    if trained_on.epochs:
-        steps = trained_on.epochs * trained_on.counts["train"] // FINE_TUNING.batch
+    if training.epochs:
+        steps = training.epochs * training.counts["train"] // FINE_TUNING.batch
 
-    def flops(name: str, rows: int) -> float:
+    def training_flops(name: str, rows: int) -> float:
+        """Return the FLOPs of training on so many rows of a dataset."""
         length = TOKENS[name]
+        # In fine-tuning no position passes the head over the vocabulary.
         a_token = model_flops_per_token(shape, length=length, predicted=0.0)
         return rows * length * a_token
 
-    evaluated = 0.0
-    for name in measured:
+    evaluation = 0.0
+    for name in scored:
         counts = DATASETS[name].counts
-        evaluated += flops(name, counts["validation"] + counts["test"])
-    # A forward pass is a third of a training step.
-    computed = flops(source, steps * FINE_TUNING.batch) + evaluated / 3
-    # On short texts the GPU waits for the host, which launches each layer's kernels: more layers, more waiting.
-    usual = SHAPES["610m"]
-    launching = _STEP_SECONDS[runs] * shape.layers / usual.layers
-    slower = _BUSY_SECONDS * H100.peak / device.peak
-    busy = slower * shape.body_parameters / usual.body_parameters
-    waited = steps * max(launching, busy)
+        evaluation += training_flops(name, counts["validation"] + counts["test"])
+    # Evaluation is only a forward pass, a third of the FLOPs of training on the same rows.
+    flops = training_flops(trained_on, steps * FINE_TUNING.batch) + evaluation / 3
+    # On short texts a step takes the longer of two times, both measured with 610M on an H100. The host launches each
+    # layer's kernels, so its time grows with the layers; the GPU's own time grows with the parameters.
+    measured = SHAPES["610m"]
+    launching = _STEP_SECONDS[runs] * shape.layers / measured.layers
+    device_seconds = _BUSY_SECONDS * H100.peak / device.peak
+    computing = device_seconds * shape.body_parameters / measured.body_parameters
+    short_texts = steps * max(launching, computing)
+    # On long texts the FLOPs decide, at the rate of MLM with 40 % masked, whose speed was measured on an H100. The
+    # times for short and for long texts are added whatever the dataset, so the hours are on the high side.
     tokens = device.tokens_per_second(shape, predicted=0.4)
-    reached = tokens * model_flops_per_token(shape, predicted=0.4)
-    return (_RUN_SECONDS + waited + computed / (reached * _OF_PRETRAINING)) / 3_600
+    pretraining_rate = tokens * model_flops_per_token(shape, predicted=0.4)
+    long_texts = flops / (pretraining_rate * _OF_PRETRAINING)
+    return (_RUN_SECONDS + short_texts + long_texts) / 3_600

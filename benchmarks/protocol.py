@@ -85,13 +85,13 @@ class DatasetFiles:
     header: tuple[str, ...] = ()
     """Names of the columns of tables of text without a header."""
     quotes: bool | None = None
-    """Whether quotes around fields of a TSV file are not of their text; None: as the file shows."""
+    """Whether quotes around fields of a TSV file are no part of the text; None: as the file shows."""
     ids: str = ""
     """`none` where the ids of the files are not unique and rows are numbered instead."""
     leave_out: tuple[str, ...] = ()
-    """What rows without a label have in its place; these are left out."""
+    """What rows without a label have in place of one; such rows are left out."""
     as_published: bool = False
-    """Whether its three splits are as published; else validation is carved from train unless it is given, too."""
+    """Whether its three splits are as published; else validation is carved from train unless a file of it is given."""
     originals: str = ""
     """The files in words, for help and errors."""
     paths: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class DatasetFiles:
 
 
 _CLUSTERS = {"TC": "document", "QA": "context"}
-"""Of a form whose instances come in clusters: sentences of one document, questions of one context."""
+"""The column that tells the clusters of a form: sentences of one document, questions of one context."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +157,13 @@ class Dataset:
     """Where its files are."""
 
     def __post_init__(self) -> None:
-        named = "document" if "document" in self.files.columns else ""
+        """Fill in what the definition leaves out: form, headline metric and the column of clusters."""
         form = self.form or self.task
         headline = self.headline or TASKS[self.task].headline
-        cluster = self.cluster or _CLUSTERS.get(form, named)
-        # Not by assignments, which a frozen dataclass refuses.
+        # A form without a column of clusters has them where the definition says which column names the document.
+        otherwise = "document" if "document" in self.files.columns else ""
+        cluster = self.cluster or _CLUSTERS.get(form, otherwise)
+        # A frozen dataclass refuses plain assignments.
         object.__setattr__(self, "form", form)
         object.__setattr__(self, "headline", headline)
         object.__setattr__(self, "cluster", cluster)
@@ -193,17 +195,20 @@ _PLACES = (
 )
 """Where a split is in an authors' copy of unknown layout: the usual places, then the hub's conversion."""
 OUTPUTS = {"QA": 2, "IR": None}
-"""The outputs of the head, where they are not one a label."""
+"""The number of outputs of a task's head where it is not the number of labels; None: no head."""
 
 
 def _pins(hubs: Iterable[dict[str, Any]]) -> Iterator[Pin]:
+    """Yield the pinned files of a dataset's `[[NAME.hub]]` tables in paper_datasets.toml."""
     for hub in hubs:
         repo = hub.pop("repo")
         commit = hub.pop("revision", None)
         hashes = hub.pop("sha256", {})
+        # What is left of the table are roles with their files, such as `train = "sst2/train.parquet"`.
         for role, given in hub.items():
             files = [given] if isinstance(given, str) else given
-            # U12: the paper pins no revision, and the layout of its copies is unknown: usual places are tried.
+            # U12: the paper pins no revision, and the layout of its copies is unknown. Their entries are what names of
+            # files begin with, and usual places are tried.
             if not commit:
                 files = [place.format(name) for place in _PLACES for name in files]
             yield Pin(
@@ -212,8 +217,10 @@ def _pins(hubs: Iterable[dict[str, Any]]) -> Iterator[Pin]:
 
 
 def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
+    """Return the dataset of a table in paper_datasets.toml, which has fields of `Dataset` and `DatasetFiles` mixed."""
     given: dict[str, Any] = {}
     for key, value in table.items():
+        # Lists of TOML become tuples, as the fields are declared.
         given[key] = tuple(value) if isinstance(value, list) else value
     labels: tuple[str, ...] = given.pop("labels", ())
     given["pins"] = tuple(_pins(given.pop("hub", ())))
@@ -221,6 +228,7 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     given["columns"] = {field: tuple(names) for field, names in columns.items()}
     of_files = [part.name for part in fields(DatasetFiles) if part.name in given]
     files = DatasetFiles(**{part: given.pop(part) for part in of_files})
+    # The fields that are left belong to `Dataset`.
     given.setdefault("trained_on", name)
     outputs = OUTPUTS.get(given["task"], len(labels))
     return Dataset(name=name, label_names=labels, labels=outputs, files=files, **given)
@@ -312,12 +320,10 @@ def datasets_of(task: str) -> tuple[str, ...]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return names of datasets, each once: the paper's in its order, then others by name."""
+    """Return names of datasets, each once: the paper's in the paper's order, then others by name."""
     given = set(names)
-    return [
-        *(name for name in DATASETS if name in given),
-        *sorted(given - DATASETS.keys()),
-    ]
+    of_paper = [name for name in DATASETS if name in given]
+    return of_paper + sorted(given - DATASETS.keys())
 
 
 def is_paired(name: str) -> bool:
@@ -331,6 +337,6 @@ def title_of(name: str, known: Mapping[str, Dataset] = DATASETS) -> str:
 
 
 def format_lr(lr: float) -> str:
-    """Return `1e-04` for 0.0001, as the release names its folders; two digits only when they are needed."""
-    mantissa, exponent = f"{lr:e}".split("e")
+    """Return `1e-04` for 0.0001, as the release names its folders; decimals only when they are needed: `1.5e-04`."""
+    mantissa, exponent = f"{lr:e}".split("e")  # 1.000000 and -04
     return f"{mantissa.rstrip('0').rstrip('.')}e{exponent}"

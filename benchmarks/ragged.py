@@ -81,6 +81,7 @@ class Ragged:
         out = np.full((len(chosen), width), fill, dtype=self.values.dtype)
         if chosen:
             is_filled = np.arange(width) < lengths[:, None]
+            # A mask is filled row by row, each from the left: the order of the values end to end.
             out[is_filled] = np.concatenate(chosen)
         return out
 
@@ -101,30 +102,34 @@ def padded_batches(
     Args:
         widths: length of each item, in tokens.
         budget: largest number of positions in a batch, padding included.
-        overhead: what a batch costs in addition to its positions, counted in positions; the cuts are those of the least
-            sum of both. 0: as few batches as the budget allows.
+        overhead: cost of a batch in addition to its positions, counted in positions. The batches are then those whose
+            costs have the least sum; with 0 they are as few as the budget allows.
 
     Returns:
         Item numbers of each batch; every item occurs once.
     """
+    # Of the negative widths, so that the widest come first.
     order = np.argsort(-widths, kind="stable")
     sorted_widths = widths[order]
     starts = _fewest(sorted_widths, budget)
     if overhead:
         starts = _cheapest(sorted_widths, budget, overhead)
+    # The first batch starts at 0, where there is nothing to cut; without items there is no batch.
     return np.split(order, starts[1:]) if starts else []
 
 
 _ROWS_SHARE = 0.25
-"""What a position of padding costs where tokens alone are computed, in tokens: attention still sees padded rows."""
+"""Cost of a position in a packed pass, counted in tokens: attention still computes padded rows."""
 
 
 def packed_cost(tokens: int, positions: int) -> float:
-    """Return what a pass over tokens alone costs, in positions of a padded one; not worth it from `positions` on.
+    """Return the cost of a packed forward pass, whose layers compute real tokens only, in positions of a padded pass.
+
+    A padded pass of the same rows costs `positions`, so packing pays where this cost is lower.
 
     Args:
-        tokens: number of tokens.
-        positions: rows times longest row.
+        tokens: number of real tokens.
+        positions: number of rows times the length of the longest row.
     """
     return tokens + _ROWS_SHARE * positions
 
@@ -134,45 +139,60 @@ def packed_batches(widths: NDArray[np.int64], budget: int) -> list[NDArray[np.in
 
     Args:
         widths: length of each item, in tokens.
-        budget: tokens that a batch may exceed by those of one item.
+        budget: most tokens of a batch, which may exceed it by less than one item.
+
+    Returns:
+        Item numbers of each batch; every item occurs once.
     """
     order = np.argsort(-widths, kind="stable")
-    ends = np.cumsum(widths[order])
-    tokens = int(ends[-1]) if len(ends) else 0
-    number = -(-tokens // budget)
-    shares = [tokens * part / number for part in range(1, number)]
-    batches = np.split(order, np.searchsorted(ends, shares))
-    # An item with more tokens than a share leaves the next batch empty: drop that batch.
+    # Tokens of the items up to and including each.
+    sums = np.cumsum(widths[order])
+    tokens = int(sums[-1]) if len(sums) else 0
+    number = -(-tokens // budget)  # rounded up
+    # Cut where the sum of tokens reaches 1/number of all, then 2/number, and so on.
+    goals = [tokens * part / number for part in range(1, number)]
+    batches = np.split(order, np.searchsorted(sums, goals))
+    # Two goals within one item cut at the same place: drop the empty batch between them.
     return [batch for batch in batches if len(batch)]
 
 
 def _fewest(widths: NDArray[np.int64], budget: int) -> list[int]:
-    starts, start = [], 0
+    """Return where the fewest batches start, of items whose widths fall."""
+    starts = []
+    start = 0
     while start < len(widths):
         starts.append(start)
-        start += max(1, budget // max(1, int(widths[start])))
+        # The first item of a batch is its widest, to which the others are padded.
+        width = max(1, int(widths[start]))
+        start += max(1, budget // width)
     return starts
 
 
 def _cheapest(widths: NDArray[np.int64], budget: int, overhead: int) -> list[int]:
-    """Return where the batches of least cost start: the cheapest way to the first n items, for n = 1, 2, ..."""
+    """Return where the batches of least total cost start, of items whose widths fall.
+
+    This is dynamic programming over the first n items, for n = 1, 2, ...: their cheapest batches are those of the items
+    before the last batch, plus the last batch.
+    """
     number = len(widths)
+    # Of the first n items at place n: the least cost, and where the last of their cheapest batches starts.
     costs = np.zeros(number + 1, dtype=np.int64)
-    cut = np.zeros(number + 1, dtype=np.int64)
+    last_starts = np.zeros(number + 1, dtype=np.int64)
     first = 0
     for end in range(1, number + 1):
         # The last batch starts at `first` or later: widths fall, so an earlier start would exceed the budget.
         while first < end - 1 and widths[first] * (end - first) > budget:
             first += 1
+        # For each start from `first` to the last item: rows of the last batch, each as wide as the item at the start.
         rows = np.arange(end - first, 0, -1)
-        ways = costs[first:end] + widths[first:end] * rows
-        best = int(np.argmin(ways))
-        costs[end] = ways[best] + overhead
-        cut[end] = first + best
+        totals = costs[first:end] + widths[first:end] * rows
+        best = int(np.argmin(totals))
+        costs[end] = totals[best] + overhead
+        last_starts[end] = first + best
     starts = []
-    # The cheapest cuts are known from the end: follow them back to the start.
+    # Go back from the end: where the last batch starts, the batch before it ends.
     end = number
     while end:
-        end = int(cut[end])
+        end = int(last_starts[end])
         starts.append(end)
     return starts[::-1]

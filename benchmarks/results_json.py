@@ -31,7 +31,7 @@ hundredth of what the paper's two decimals in percent can show."""
 
 _LATER = "ingest again when its run is done"
 _QUOTES = 2 * (len(SCORED_SPLITS) + 2 * 2)
-"""Quotation marks of a file with the names that it needs and no other text."""
+"""Quotation marks of a file without other text than its six names: two splits, and `score` and `scores_i` of each."""
 _RANGE_TOLERANCE = 1e-9
 """How far outside [0, 1] rounding may put a value: an NDCG of 1.0000000000000002 is 1."""
 
@@ -63,7 +63,8 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
         sha256: what its run recorded of it; None where nothing is recorded, as in the release.
 
     Raises:
-        ResultsError: the file is unreadable, changes while it is read, is no usable result, or is another one.
+        ResultsError: the file is unreadable, changes while it is read, is no usable result, or is not the file that the
+            run recorded.
     """
     try:
         content = read_bounded(path)
@@ -104,14 +105,15 @@ def counted_scores(
 
     Args:
         record: the run's manifest; empty where there is none, as in the release.
-        dataset: what it was evaluated on. Of one of one's own the paper says no metric: by the paper's protocol, too,
-            its runs are scored by the standard metric that it names.
+        dataset: the dataset that it was evaluated on.
         protocol: `paper`, `standard`, or the name of a metric in `run.json`.
-        results: both scores of `results.json`, which are the paper's.
+        results: validation and test score in `results.json`, by the paper's metric.
 
     Raises:
         ResultsError: no manifest, or one without that metric.
     """
+    # The paper has no metric for a dataset of one's own: by the paper's protocol as well, its runs are scored by the
+    # standard metric that its definition names.
     if protocol == PAPER and not (dataset.is_own and record):
         return results
     if not record:
@@ -121,7 +123,8 @@ def counted_scores(
         )
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
     least = 0
-    # A correlation can be negative; on the paper's datasets only a metric of one's own can be a correlation.
+    # A correlation can be negative. Metrics of a dataset of one's own, and one that is asked for by name, may be
+    # correlations; the standard metrics of the paper's datasets are not.
     if dataset.is_own or protocol != STANDARD:
         least = -1
     found = []
@@ -130,6 +133,7 @@ def counted_scores(
         try:
             found.append(float(record[STANDARD][split][metric]))
         except (KeyError, TypeError, ValueError):
+            # The user named this metric: say which ones there are.
             if metric == protocol:
                 metrics = dict(record.get(STANDARD, {})).get(split, ())
                 held = ", ".join(metrics) or "none"
@@ -159,7 +163,7 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
         raise _why_not_json(content) from None
     # NumPy counts four times as fast as bytes.count.
     is_quote = np.frombuffer(content, dtype=np.uint8) == ord('"')
-    # More quotes than the six names have: a name may be there twice, which only the strict parser finds.
+    # With more quotes than the six names have, a name may be there twice, which only the strict parser finds.
     if np.count_nonzero(is_quote) != _QUOTES:
         try:
             strict_json(content)
@@ -177,6 +181,7 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
 
 
 def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
+    """Return a split of a parsed file, or raise a `ResultsError` that says what is wrong with it."""
     try:
         score, entries = document[name]["score"], document[name]["scores_i"]
     except (KeyError, TypeError, IndexError):
@@ -192,9 +197,9 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
         raise ResultsError("incomplete", f"has an empty {name}.scores_i; {RERUN}")
     values = _floats(entries, name, may_hold_bools)
     low, high = float(values.min()), float(values.max())
-    if low < -_RANGE_TOLERANCE or high > 1 + _RANGE_TOLERANCE:
-        worst = values.argmin() if low < -_RANGE_TOLERANCE else values.argmax()
-        place = int(worst)
+    is_below = low < -_RANGE_TOLERANCE
+    if is_below or high > 1 + _RANGE_TOLERANCE:
+        place = int(values.argmin() if is_below else values.argmax())
         raise ResultsError(
             "value", f"has {name}.scores_i[{place}] = {values[place]:g}, outside [0, 1]"
         )
@@ -218,13 +223,15 @@ def _floats(
     entries: list[Any], name: str, may_hold_bools: bool
 ) -> npt.NDArray[np.float64]:
     """Return the scores of a split's instances; refuse true and false, which Python counts as numbers."""
-    if not (may_hold_bools and any(isinstance(entry, bool) for entry in entries)):
-        # Accuracies are only 0 and 1, which fit into bytes: that is fast.
+    has_bools = may_hold_bools and any(isinstance(entry, bool) for entry in entries)
+    if not has_bools:
+        # Accuracies are only 0 and 1: whole numbers below 256 fit into bytes, the fastest way to an array.
         with contextlib.suppress(TypeError, ValueError):
             return np.frombuffer(bytearray(entries), dtype=np.uint8).astype(np.float64)
         # Unlike NumPy, struct refuses null and "0.5".
         with contextlib.suppress(struct.error):
             return np.frombuffer(struct.pack(f"{len(entries)}d", *entries))
+    # Both ways failed, or there are bools: name the first entry that is not a number.
     for place, entry in enumerate(entries):
         if isinstance(entry, bool) or not isinstance(entry, int | float):
             raise ResultsError(
@@ -235,6 +242,8 @@ def _floats(
 
 
 def _why_not_json(content: bytes) -> ResultsError:
+    """Return the error for content that is not JSON, with the cause in words."""
+    # Zero bytes count as nothing: a file of zeros alone is called empty.
     text = content.strip(b" \t\r\n\0")
     why = "is not strict JSON"
     if not text:

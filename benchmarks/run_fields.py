@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 Decides = Literal["of the model", "alike", "by choice", "within a model", "may matter"]
-"""Which runs must share a field: all of a model; all on a dataset, whatever the model; the same, but a difference is
-named as a choice; all of a model on a dataset; none, though it may change a score."""
+"""Which runs must share a field. `of the model`: all runs of a model. `alike`: all runs on a dataset, whatever the
+model. `by choice`: the same, but a difference is named as a choice. `within a model`: all runs of a model on a dataset.
+`may matter`: none, though the field may change a score."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,9 @@ RUN_FIELDS = (
         is_audited=True,
     ),
 )
-"""All of them, in the order in which the audit names them."""
+"""All fields, in the order in which the audit names them."""
 
 
 def fields_that_decide(decides: Decides) -> tuple[str, ...]:
-    """Return the names of the fields that decide this, in the order of the list."""
+    """Return the names of the fields that these runs must share, in the order of `RUN_FIELDS`."""
     return tuple(field.name for field in RUN_FIELDS if field.decides == decides)

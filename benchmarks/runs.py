@@ -35,8 +35,8 @@ RESULTS = "results.json"
 DETAILS = "details.json"
 RUN = "run.json"
 CLUSTERS = "clusters"
-"""In details.json the cluster of each instance by split, in run.json the hash of that, the same in all runs of the same
-data: a reader of many runs reads it once."""
+"""In details.json: the cluster of each instance, by split. In run.json: the hash of these clusters. It is the same in
+all runs on the same data, so a reader of many runs reads the clusters once."""
 SCORED_SPLITS = ("validation", "test")
 """The splits of a dataset that every run is scored on."""
 
@@ -50,6 +50,7 @@ same data under the same settings, and make tests/golden/benchmarks.json again, 
 _RUN_FOLDER = re.compile(
     r"lr(?P<lr>\d{1,20}(?:\.\d{1,20})?(?:e-?\d{1,3})?)_sd(?P<seed>\d{1,9})", re.ASCII
 )
+"""Name of a run's folder behind its prefix: `lr1e-04_sd0`, and other spellings of the rate, `lr0.0001_sd0`."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True, slots=True)
@@ -74,10 +75,11 @@ class RunKey:
 
 
 def store_of(given: Path) -> Path:
-    """Return the store that is meant by its folder, or by the `results` in it.
+    """Return the store that a user means by a folder: the folder itself, or its parent.
 
-    A `results` is that of the store around it where runs lie in it (`results/<model>/<task>`), or where the store
-    around it was asked for runs, and `results` itself was not.
+    A store may itself be called `results`, the default of `--out`. A folder of that name is taken for the `results`
+    inside of a store where models' runs lie in it (`results/<model>/<task>`), or where its parent has a record of runs
+    that were asked for (`asked/<model>/<dataset>.json`) and the folder has none.
     """
     if given.name != "results":
         return given
@@ -123,9 +125,11 @@ def key_of(folder: str, model: str, dataset: Dataset) -> RunKey | None:
     Other spellings of a rate than the release's `1e-04` are also understood: `1e-4`, `0.0001`.
     """
     match = _RUN_FOLDER.fullmatch(folder.removeprefix(dataset.run_prefix))
+    # `removeprefix` leaves a name without the prefix as it is.
     if match is None or not folder.startswith(dataset.run_prefix):
         return None
     lr = float(match["lr"])
+    # No learning rate, though it has the form of one: `lr5_sd0`.
     if not 0 < lr < 1:
         return None
     return RunKey(
@@ -167,11 +171,13 @@ class NotItselfError(UserError):
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run, held against the folder's name; empty where there is none, as in the release.
+    """Return the manifest of a run; empty where there is none, as in the release.
+
+    Its model, task, dataset, rate and seed are compared with the folder's path.
 
     Raises:
-        NotItselfError: it cannot be read, is not as it was written, is of another run, or is gone while what was
-            written with it is there.
+        NotItselfError: the manifest cannot be read, is not as it was written, is of another run, or is gone while the
+            files that were written with it are there.
     """
     try:
         record = parse_manifest(read_bounded(folder / RUN))
@@ -203,7 +209,8 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def _named(folder: Path) -> dict[str, Any]:
-    """Return the fields of a run that its folder's path gives; nothing if it is not such a path."""
+    """Return the fields of a run that its folder's path gives; nothing if it is not the path of a run."""
+    # Three empty parts first: a shorter path then has an empty task, which is none.
     *_, model, task, dataset, name = ("", "", "", *folder.parts)
     if task not in TASKS:
         return {}
@@ -220,7 +227,7 @@ def _named(folder: Path) -> dict[str, Any]:
 
 
 def record_of(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run; empty where there is none that can be believed."""
+    """Return the manifest of a run; empty where there is none, or where `read_run` refuses it."""
     try:
         return read_run(folder)
     except UserError:

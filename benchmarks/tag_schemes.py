@@ -1,4 +1,9 @@
-"""Tags of words in entities: IOB1, IOB2, IOE, IOBES or BMES, BILOU or BMEW, plain labels; and each of them as IOB2."""
+"""Tags that say which words are an entity: read in any usual scheme, and written as IOB2.
+
+A scheme's tag has a letter for the word's place in its entity and the entity's type: B-LOC is the first word of a
+location, I-LOC a later one, O a word outside of entities. Schemes are IOB1, IOB2, IOE, IOBES or BMES, and BILOU or
+BMEW. Plain labels (LOC on every word of a location) have no letter.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +12,31 @@ from collections.abc import Iterable, Mapping, Sequence
 
 OUTSIDE = "O"
 _SCHEMES = ("BI", "IE", "BIES", "BILU", "BMES", "BMEW")
+"""The letters of each scheme besides O."""
 _TAG = re.compile(r"([BIELMSUW])(?:-(.+))?")
+"""A letter and a type, B-LOC, or only a letter, B, where all entities are of one type."""
 _LETTER = "([BIOESLUMW]|begin|inside|end)"
 _OTHER_SPELLING = re.compile(
     rf"{_LETTER}[\W_]+(.+)|(.+?)[\W_]+{_LETTER}\W?", re.IGNORECASE
 )
 """A tag whose letter is written another way: B_LOC, LOC-B, b-loc, begin-LOC."""
-_ALONE, _LAST = "SUW", "ELSUW"
-"""Letters of an entity's only word, and of the last one."""
+_ALONE = "SUW"
+"""Letters of a word that is an entity by itself: single, unit, whole."""
+_LAST = "ELSUW"
+"""Letters of an entity's last word: end, last, and those of its only word."""
 
 Parts = Mapping[str, tuple[str, str]]
-"""The letter and the type of each tag."""
+"""The letter and the type by tag: `{"B-LOC": ("B", "LOC")}`; of a plain label `{"LOC": ("I", "LOC")}`."""
 
 
 def tag_parts(names: Iterable[str]) -> Parts:
-    """Return the parts of tags other than O. Plain labels are types, whose neighbouring words are one entity.
+    """Return letter and type of each tag but O. A plain label is a type; its letter is I.
+
+    With I on every word, neighbouring words with one plain label are one entity.
 
     Raises:
         ValueError: some tags are of a scheme and others of none, or of another one, or plain labels differ only in what
-            looks like the letter of a scheme; the sentence names two of them.
+            looks like the letter of a scheme. The message names two such tags.
     """
     tags = [name for name in dict.fromkeys(names) if name != OUTSIDE]
     parts = {}
@@ -33,16 +44,19 @@ def tag_parts(names: Iterable[str]) -> Parts:
         match = _TAG.fullmatch(tag)
         if match is not None:
             parts[tag] = (match[1], match[2] or "")
+    # The tags are of a scheme if all of them have a letter, and one scheme has all these letters.
     letters = {letter for letter, _ in parts.values()}
     if len(parts) == len(tags) and any(letters <= set(scheme) for scheme in _SCHEMES):
         return parts
-    # A single letter may be a plain label; before a type, as in B-LOC, a letter belongs to a scheme.
+    # Else all of them have to be plain labels. A single letter, as B, may be one; B-LOC is certainly of a scheme.
     typed = [tag for tag, (_, kind) in parts.items() if kind]
     if typed:
-        other = next((tag for tag in tags if tag not in parts), typed[-1])
+        without_letter = [tag for tag in tags if tag not in parts]
+        other = without_letter[0] if without_letter else typed[-1]
         raise ValueError(
             f"{typed[0]} and {other} are of no one scheme of tags (IOB, IOE, IOBES, BILOU, plain); write all in one"
         )
+    # By type, the first label that looks like a tag of that type, and how it would be written as a tag.
     first_of_type: dict[str, tuple[str, str]] = {}
     for tag in tags:
         spelt = _OTHER_SPELLING.fullmatch(tag)
@@ -53,7 +67,8 @@ def tag_parts(names: Iterable[str]) -> Parts:
         kind = spelt[2] or spelt[3]
         meant = f"{letter[0].upper()}-{kind}"
         other, other_meant = first_of_type.setdefault(kind.casefold(), (tag, meant))
-        # One such label may be a plain name. Two of one type are a scheme: read as names, each word would be an entity.
+        # One such label may be a plain name. Two of one type, as B_LOC and I_LOC, are a scheme: read as names, they
+        # would cut one entity into several.
         if other != tag:
             raise ValueError(
                 f"{other} and {tag} are not read as tags of one type; write {other_meant} and {meant}"
@@ -62,10 +77,12 @@ def tag_parts(names: Iterable[str]) -> Parts:
 
 
 def is_iob(parts: Parts) -> bool:
-    """Return whether no tags are plain labels or of another scheme than IOB1 and IOB2."""
+    """Return whether all tags are of IOB1 or IOB2: neither plain labels nor tags of another scheme."""
     letters = {tag: letter for tag, (letter, _) in parts.items()}
-    # A plain label counts as I here, so its text is checked too.
-    return all(one in "BI" and tag.startswith(one) for tag, one in letters.items())
+    # A plain label has the letter I as well, so the text is compared with the letter: LOC does not begin with I.
+    return all(
+        letter in "BI" and tag.startswith(letter) for tag, letter in letters.items()
+    )
 
 
 def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
@@ -74,12 +91,13 @@ def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
     An entity also ends where the type changes, as conlleval and seqeval have it.
     """
     iob2 = []
+    # Letter and type of the word before; both are empty at the beginning and behind an O, which is not in `parts`.
     last_letter, last_kind = "", ""
     for tag in tags:
         letter, kind = parts.get(tag, ("", ""))
-        is_same_type = bool(last_letter) and kind == last_kind
+        continues_type = bool(last_letter) and kind == last_kind
         begins = letter in f"B{_ALONE}" or last_letter in _LAST
-        name = f"I-{kind}" if is_same_type and not begins else f"B-{kind}"
+        name = f"I-{kind}" if continues_type and not begins else f"B-{kind}"
         # A scheme with one type may leave the type out: the tags are then only B and I.
         iob2.append(name.removesuffix("-") if letter else OUTSIDE)
         last_letter, last_kind = letter, kind
