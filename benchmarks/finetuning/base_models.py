@@ -42,7 +42,7 @@ _REASONS = {
     "ignore_mismatched_sizes": "its weights do not fit its config.json; give the one that was saved with them",
     "Padding_idx": "its embedding has no row for the pad_token_id of its config.json; set it to null there",
 }
-"""What to say in place of sentences of transformers and torch."""
+"""What to say in place of a sentence of transformers or torch, by a word of that sentence."""
 
 
 def is_decoder_type(model_type: str | None) -> bool:
@@ -55,10 +55,18 @@ def is_decoder_type(model_type: str | None) -> bool:
 def load_base(
     folder: Path, *, trust_remote_code: bool
 ) -> tuple[nn.Module, set[str], str]:
-    """Return a base model, the names of weights that the folder lacks, and the whole that the model is a part of."""
-    name = read_config(folder).get("model_type")
+    """Load the base model of a folder, without a head, in float32.
+
+    Returns:
+        The model; the names of weights of its class that the folder lacks; and the words ` of an encoder-decoder` if
+        the model is only the encoder of one, else nothing.
+
+    Raises:
+        UserError: it cannot be loaded; the message says why.
+    """
+    model_type = read_config(folder).get("model_type")
     refuse_unfinished(folder, tensor_heads(folder))
-    if is_own_type(name) and not trust_remote_code:
+    if is_own_type(model_type) and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
         return ours.float(), set(), ""
     try:
@@ -67,8 +75,8 @@ def load_base(
         raise
     except Exception as error:  # safetensors and transformers raise kinds of their own
         hint = ""
-        if name not in CONFIG_MAPPING:
-            hint = nearest(str(name), CONFIG_MAPPING)
+        if model_type not in CONFIG_MAPPING:
+            hint = nearest(str(model_type), CONFIG_MAPPING)
         if "trust_remote_code" in str(error):
             hint = "; --trust-remote-code runs the code that comes with it, so read that first"
         if isinstance(error, SafetensorError):
@@ -83,18 +91,27 @@ def load_base(
 def _load_with_transformers(
     folder: Path, options: dict[str, Any]
 ) -> tuple[nn.Module, set[str], str]:
-    """Return what `load_base` does, with the class of transformers that the config names."""
+    """Return what `load_base` does, with the class of transformers that the config names.
+
+    Args:
+        folder: the model's folder.
+        options: options of transformers' `from_pretrained`.
+    """
     config = AutoConfig.from_pretrained(folder, **options)
     auto_class: Any = AutoModel
+    # Of an encoder-decoder the encoder is taken: out of the loaded whole, or loaded without the decoder.
     has_decoder = bool(getattr(config, "is_encoder_decoder", False))
-    takes_encoder = has_decoder
+    takes_encoder_out = has_decoder
+    # Models like T5 have a class that loads only the encoder. T5Gemma, whose configuration nests that of the encoder,
+    # has one too, but it refuses encoder-decoders.
     if (
         has_decoder
         and type(config) in AutoModelForTextEncoding._model_mapping
         and not hasattr(config, "encoder")
     ):
-        # Models like T5: only the encoder is loaded.
-        auto_class, takes_encoder = (AutoModelForTextEncoding, False)
+        auto_class = AutoModelForTextEncoding
+        takes_encoder_out = False
+    # A cache of keys and values is for generation only.
     if hasattr(config, "use_cache"):
         config.use_cache = False
     options = {
@@ -120,25 +137,26 @@ def _load_with_transformers(
             base, info = auto_class.from_pretrained(
                 folder, attn_implementation="eager", **options
             )
-    # A missing pooler is no fault, it is drawn for each run; of an encoder-decoder only a part is used.
+    # A missing pooler is no fault: it is drawn for each run.
     parameters = dict(base.named_parameters())
     lacking = []
     for name in sorted(info["missing_keys"]):
         if name in parameters and "pooler" not in name:
             lacking.append(name)
-    # transformers would draw missing weights at random, and the model would be measured all the same.
+    # transformers draws missing weights at random, and the model would be measured all the same. What an
+    # encoder-decoder lacks may belong to its decoder, which is not used.
     if lacking and not has_decoder:
         raise UserError(
             f"{folder} lacks weights of its class ({lacking[0]}); fetch the model again"
         )
     part = " of an encoder-decoder" if has_decoder else ""
-    if takes_encoder:
+    if takes_encoder_out:
         base = base.get_encoder()
     return base, set(info["missing_keys"]), part
 
 
 class NoPooler(nn.Module):
-    """Stands where a class that does not test for None has its pooler."""
+    """A stand-in for the pooler in classes that call it without testing whether it is None."""
 
     def forward(self, *args: Any) -> None:
         """Return nothing."""
@@ -167,14 +185,14 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
 
     Args:
         folder: the model's folder.
-        from_config: copy the special tokens that the model's config names onto the tokenizer. The paper's code does,
-            but not for retrieval (D20). They are copied all the same where the tokenizer has no end of text, without
-            which the paper's code would stop.
+        from_config: whether the tokenizer gets the special tokens that the model's config names. In the paper's code
+            it does, but not for retrieval (D20). A tokenizer without an end of text, with which the paper's code would
+            stop, gets them in any case.
 
     Raises:
         UserError: no config, no tokenizer, a slow one, or neither an end-of-text nor a separator token.
     """
-    # Refuses a file that is no configuration before transformers reads all of it.
+    # Read here first, because transformers would read a file that is no configuration whole, of any size.
     config = read_config(folder)
 
     def sentence(error: BaseException) -> str:
@@ -185,7 +203,7 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
 
     with refused_as(sentence):
         with contextlib.suppress(FileNotFoundError):
-            # transformers would read a file of any size.
+            # Opened only to refuse a file that is too large: transformers would read one of any size.
             os.close(open_plain(folder / "tokenizer.json", MOST_BYTES))
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     if not tokenizer.is_fast:
@@ -218,6 +236,7 @@ def _tokenizer_of_file(folder: Path, tokenizer: Any) -> Any:
     recorded = Tokenizer.from_file(str(file))
     if tokenizer.backend_tokenizer.to_str() == recorded.to_str():
         return tokenizer
+    # Tokens that only the class has are left out.
     special = {
         name: token
         for name, token in tokenizer.special_tokens_map.items()
@@ -229,12 +248,15 @@ def _tokenizer_of_file(folder: Path, tokenizer: Any) -> Any:
 
 
 def _copy_special_tokens(tokenizer: Any, config: Mapping[str, Any]) -> None:
-    """Set the tokenizer's special tokens to those that the config names by number, else by text, if it has them."""
+    """Set the tokenizer's special tokens to those that the config names by id, or else by text.
+
+    A token that is not in the tokenizer's vocabulary is left out.
+    """
     vocabulary = tokenizer.get_vocab()
     for name in ("bos", "eos", "pad", "mask"):
         number = config.get(f"{name}_token_id")
         text = config.get(f"{name}_token")
-        # The first Llamas have -1 as the id of their padding, which is no token.
+        # The id may be no token's: the first Llamas have -1 for their padding.
         if isinstance(number, int) and 0 <= number < len(tokenizer):
             text = tokenizer.convert_ids_to_tokens(number)
         if isinstance(text, str) and text in vocabulary:

@@ -1,6 +1,7 @@
-"""Where and how a fine-tuning is computed: device, precision, sizes of forward passes. Changes no definition.
+"""Where and how a fine-tuning is computed: device, precision, sizes of forward passes.
 
-`benchmarks.finetuning.trainer` halves a pass that runs out of memory.
+A pass is one forward pass, and in training the backward pass that follows. Its size is counted in positions: rows times
+the length of the longest row. `benchmarks.finetuning.trainer` halves the size when memory runs out.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ class DeviceKind:
     positions: int
     """Default for the most positions of a forward pass in fine-tuning."""
     overhead: int
-    """What a forward pass costs in addition to its positions, counted in positions: where padding is worth more than
-    another pass. A matter of speed alone. On a GPU, small passes leave it idle; on a CPU, where small networks are
-    fine-tuned, a pass of one of two layers costs as much as 400 of its positions."""
+    """Cost of a forward pass in addition to its positions, counted in positions: with more padding than this, another
+    pass is cheaper. It matters for speed only. On a GPU, small passes leave it idle; on a CPU, where small networks are
+    fine-tuned, a pass through a network of two layers costs as much as 400 of its positions."""
     graph_factor: int
-    """Positions whose activations are kept at once, where a loss needs several passes, for each position of a pass.
-    On a CPU the size of a pass is a matter of speed, not of memory."""
+    """Where a loss needs several passes: how many times the positions of a pass may have their activations in memory at
+    once. On a CPU the size of a pass is a matter of speed, not of memory, so there it is more than 1."""
     gpu: bool = False
-    """Whether it computes while this process continues, in memory of its own: then copies are not waited for, losses
-    rarely looked at, padding is computed, and a process has one run at a time instead of several side by side."""
+    """Whether the device computes while this process continues, in memory of its own. Then copies are not waited for,
+    losses are rarely looked at, padding is computed, and a process has one run at a time, not several side by side."""
 
 
 GPU = DeviceKind(
@@ -91,9 +92,10 @@ class RunDevice:
     eval_positions: int
     """The same in evaluation."""
     exact_micro_batches: bool = False
-    """Compute the micro-batches one by one in order, as the paper's code does, in place of sorted by length."""
+    """Whether micro-batches are computed one by one in their order, as in the paper's code, instead of sorted by
+    length."""
     title: str = "cpu"
-    """What a run records it as."""
+    """Name of the device in a run's record."""
 
     @property
     def kind(self) -> DeviceKind:
@@ -111,15 +113,19 @@ class RunDevice:
         """Return which rows of a step share a forward pass: longest first, or exact micro-batches in their order.
 
         Args:
-            lengths: the length of each row, in tokens.
-            groups: how many rows, one after the other, are a micro-batch.
+            lengths: the length of each row of the step, in tokens.
+            groups: number of rows of each micro-batch, in the order of the rows.
             packed: whether a pass may leave padding out, where that pays.
+
+        Returns:
+            Row numbers of each pass.
         """
         if self.exact_micro_batches:
             exact = []
             first = 0
             for size in groups:
                 of_group = lengths[first : first + size]
+                # One pass, unless the micro-batch is too large for one.
                 for part in padded_batches(of_group, self.train_positions):
                     # Rows of a pass in their order, by their numbers within the step.
                     exact.append(first + np.sort(part))
@@ -131,9 +137,10 @@ class RunDevice:
         without_padding = packed_batches(lengths, self.train_positions)
 
         def positions(passes: list[NDArray[np.int64]]) -> int:
+            """Return the positions of all passes, rows times longest row."""
             return sum(len(rows) * int(lengths[rows].max()) for rows in passes)
 
-        # Both costs are in positions; each pass more, because of padding, costs the overhead of a pass.
+        # Compare the costs in positions. The passes with padding may be more: each one more costs its overhead.
         more_passes = len(padded) - len(without_padding)
         cost_with_padding = positions(padded) + more_passes * self.kind.overhead
         real_tokens = int(lengths.sum())
@@ -171,11 +178,12 @@ class RunDevice:
         copied = tensor.to("cpu", non_blocking=True)
         if not self.kind.gpu:
             return copied.numpy
-        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        done.record()
+        # The event comes when the GPU has done all work that was queued up to here, the copy included.
+        end_of_copy = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        end_of_copy.record()
 
         def wait() -> NDArray[Any]:
-            done.synchronize()
+            end_of_copy.synchronize()
             values: NDArray[Any] = copied.numpy()
             return values
 
@@ -241,6 +249,7 @@ def choose_device(
     """
     kind = choose_kind(device)
     chosen = torch.device(kind.name if device == "auto" else device)
+    # `cuda` has no number: it is the first GPU.
     number = chosen.index or 0
     count = torch.cuda.device_count() if kind.gpu else 1
     if number >= count:
@@ -251,6 +260,7 @@ def choose_device(
     if kind.gpu:
         torch.cuda.set_device(torch.device("cuda", number))
         title = torch.cuda.get_device_name(chosen)
+        # Evaluation keeps no activations for a backward pass, so more positions fit.
         eval_positions = 4 * train_positions
     return RunDevice(
         title=title,

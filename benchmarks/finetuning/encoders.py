@@ -46,11 +46,11 @@ from pretraining.starts import first_position, position_tables
 log = logging.getLogger(__name__)
 
 _ADAPTER = "adapter_config.json"
-"""What says that weights of an adapter, such as LLM2Vec's, belong on top of the model's."""
+"""A file that says that weights of an adapter, such as LLM2Vec's, belong on top of the model's."""
 _POSITIONS = 2_048
-"""Positions of the paper's models; more are never used, and a model that names none is taken to have them."""
+"""Positions of the paper's models. A tokenizer's limit above it counts as this, and so does a model without a limit."""
 _SHARE = 0.99
-"""Of its positions, what inputs take in the paper's code (D18)."""
+"""Share of a model's positions that inputs may take in the paper's code (D18)."""
 
 
 class Encoder(nn.Module):
@@ -68,32 +68,34 @@ class Encoder(nn.Module):
 
         Args:
             base: what `AutoModel` loads.
-            alone: compute rows of each length on their own, without padding, which would change their outputs.
-            pooler: what the base model put on its first token (BERT); only a class's own head reads it.
-            fresh_pooler: whether it is not among the checkpoint's weights, so that each run draws it.
+            alone: whether rows of each length are computed alone, without padding, because padding would change their
+                outputs.
+            pooler: the layer that the base model put on its first token (BERT); only a class's own head reads it.
+            fresh_pooler: whether the checkpoint lacks the pooler's weights, so that each run draws them.
         """
         super().__init__()
         self.base = base
         self.alone = alone
         self.heads: dict[type, str] = {}
-        """Classes of transformers whose heads were tried on it, and why they cannot be; empty where they can."""
+        """For each class of transformers whose head was tried: why the encoder cannot have it; empty where it can."""
         self.part = ""
-        """What the base model is a part of."""
+        """` of an encoder-decoder` where the base model is the encoder of one."""
         self.width = 0
-        """Width of the hidden states where they have been tried out."""
+        """Width of the hidden states as a trial showed it; 0: not tried."""
         self.pooler = pooler
         self.fresh_pooler = fresh_pooler
         self.packs = False
-        """Whether passes of fine-tuning leave padding out where that pays; for this package's own class alone."""
-        self.takes_kinds = (
-            "token_type_ids" in inspect.signature(base.forward).parameters
-            and getattr(getattr(base, "config", None), "type_vocab_size", 2) > 1
-        )
+        """Whether forward passes of fine-tuning leave padding out where that pays; only this package's class can."""
+        # RoBERTa's class has the argument, but only one type.
+        type_count = getattr(getattr(base, "config", None), "type_vocab_size", 2)
+        parameters = inspect.signature(base.forward).parameters
+        self.takes_kinds = "token_type_ids" in parameters and type_count > 1
 
     @property
     def hidden_size(self) -> int:
         """Width of the hidden states."""
         config = self.base.config
+        # T5's configuration calls it `d_model`.
         size = (
             self.width
             or getattr(config, "hidden_size", None)
@@ -127,24 +129,28 @@ class Encoder(nn.Module):
     def forward(
         self, ids: Tensor, lengths: Tensor, kinds: Tensor | None = None
     ) -> Tensor:
-        """Return hidden states (B, L, H) of right-padded ids (B, L) whose rows hold `lengths` (B,) tokens.
+        """Return hidden states (B, L, H) of token ids.
 
-        Token type ids `kinds` (B, L) are left out where the model takes none. While `lengths` are on the CPU, a GPU is
-        not waited for.
+        Args:
+            ids: token ids (B, L), padded on the right.
+            lengths: real tokens of each row (B,). On the CPU they are read without waiting for a GPU.
+            kinds: token type ids (B, L); left out where the model takes none.
         """
         if self.alone and int(lengths.min()) < ids.shape[1]:
             return self._each_length(ids, lengths, kinds)
         lengths_there = lengths.to(ids.device, non_blocking=True)
         positions = torch.arange(ids.shape[1], device=ids.device)
         mask = positions < lengths_there[:, None]
+        # Packing pays if a pass of real tokens only costs less than all positions.
         if self.packs and self.training:
             padded_cost = mask.numel()
             if packed_cost(int(lengths.sum()), padded_cost) < padded_cost:
                 return packed_pass(cast(EuroBertModel, self.base), ids, mask)
         options: dict[str, Tensor | None] = {"attention_mask": mask.long()}
         if isinstance(self.base, EuroBertModel):
+            # This package's class takes the mask as attention does: (B, heads, queries, keys).
             options["attention_mask"] = mask[:, None, None, :]
-            # Attention is faster without a mask.
+            # Attention is faster without a mask, and without padding there is nothing to mask.
             if int(lengths.min()) == ids.shape[1]:
                 options["attention_mask"] = None
         elif kinds is not None and self.takes_kinds:
@@ -169,33 +175,37 @@ class Encoder(nn.Module):
                 kinds_of_same = kinds[same, :length]
             hidden = self(ids[same, :length], lengths[same], kinds_of_same)
             behind = ids.shape[1] - length
+            # Pairs from the last dimension on: nothing around the width, zeros behind the positions.
             states.append(nn.functional.pad(hidden, (0, 0, 0, behind)))
             rows.append(same)
+        # The states are sorted by length; `argsort` of their row numbers brings them into the order of the rows.
         order = torch.cat(rows).argsort()
         return torch.cat(states)[order]
 
 
 def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
-    """Return hidden states (B, L, H) and compute no padding: real tokens go through every layer, attention sees rows.
+    """Return hidden states (B, L, H), computed for real tokens only; attention alone sees padded rows.
 
-    They are those of the padded pass but for rounding, with zeros behind a row's end.
+    They equal those of a padded pass but for rounding. Behind a row's end they are zeros.
 
     Args:
         base: the model.
         ids: token ids (B, L).
-        mask: which of them are real (B, L), bool.
+        mask: which of the ids are of real tokens (B, L), bool.
     """
     batch, width = mask.shape
+    # Places of the T real tokens among all positions, rows end to end.
     real = mask.flatten().nonzero().squeeze(1)
     attention_mask = None if len(real) == batch * width else mask[:, None, None, :]
 
     def spread(packed: Tensor) -> Tensor:
-        """Return what belongs to real tokens (T, ...) in its rows (B, L, ...), zeros elsewhere."""
+        """Return values of real tokens (T, ...) in their rows (B, L, ...), with zeros elsewhere."""
         empty = packed.new_zeros(batch * width, *packed.shape[1:])
         rows = empty.index_copy(0, real, packed)
         return rows.view(batch, width, *packed.shape[1:])
 
     def attend(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
+        """Return attention's output for real tokens, computed in padded rows."""
         mixed = dense_attention(
             spread(q),
             spread(k),
@@ -208,6 +218,7 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
     layout = AttentionLayout(
         is_causal=False, backend=AttentionBackend(name="rows", attend=attend)
     )
+    # `real % width`: positions within the row.
     cos, sin = rotary_tables(real % width, base.config.head_dim, base.config.rope_theta)
     hidden: Tensor = base.embed_tokens(ids.flatten()[real])
     for layer in base.layers:
@@ -281,13 +292,13 @@ def load_model(
             f"{model}: {type(base).__name__} does not expose its token embedding"
         ) from None
     padding = getattr(base.config, "pad_token_id", None)
+    # As in transformers' classes, the padding's row of the embedding gets no gradient in fine-tuning: torch leaves out
+    # the row `padding_idx`. In the released checkpoints that row is also the end of text.
     if (
         embedding.padding_idx is None
         and padding is not None
         and 0 <= padding < embedding.num_embeddings
     ):
-        # As in transformers' classes, the row of the padding takes no gradient in fine-tuning; in the released
-        # checkpoints that row is also the end of text.
         embedding.padding_idx = padding
     encoder = _make_bidirectional(base, model)
     encoder.part = part
@@ -311,12 +322,19 @@ def load_model(
 
 
 def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
-    """Let every token of a model see every other in all layers, and return it as an encoder that was tried out.
+    """Let every token of a model see every other in all layers, and return the model as an encoder.
+
+    Forward passes of a few tokens (`try_out`) show whether that worked.
+
+    Args:
+        base: the base model, as loaded.
+        model: its name for messages.
 
     Raises:
-        UserError: that cannot be; the sentence says what stands in the way.
+        UserError: it cannot be made bidirectional; the message says what stands in the way.
     """
     is_causal_decoder = is_decoder(base.config) and not is_turned_decoder(base.config)
+    # The configuration is changed only if a trial shows that a token does not see later ones.
     if is_causal_decoder and not try_out(Encoder(base)).sees_later:
         turn(base.config, is_causal=False)
     # Modules may have copied `is_causal` from the configuration when they were made, so each is turned.
@@ -324,12 +342,14 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     for holder in configuration_and_modules:
         if getattr(holder, "is_causal", None) is True:
             holder.is_causal = False
+    # Take the pooler out of the base model: hidden states do not need it, and the encoder keeps it for heads that do.
     pooler: Any = getattr(base, "pooler", None)
     stand_ins = [None, NoPooler(), pooler]
     if not isinstance(pooler, nn.Module):
         pooler = None
         stand_ins = [None]
-    # The pooler is replaced by the first stand-in with which a pass works: ALBERT's class cannot do without one.
+    # In its place comes the first stand-in with which a pass works; some classes call it without testing for None. If
+    # no other stand-in works, the pooler itself goes back.
     for stand_in in stand_ins:
         if pooler is not None:
             base.pooler = stand_in
@@ -337,6 +357,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         if not trial.fault:
             break
     if trial.both_ways:
+        # ALBERT's and BigBird's pooler is only a layer; their class takes the first token and applies the activation.
         if isinstance(pooler, nn.Linear):
             activation: Any = getattr(
                 base, "pooler_activation", getattr(base, "activation", None)
@@ -345,7 +366,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
         encoder.width = trial.width
         return encoder
-    # Weights that are not finite would look as if a token were not seen: they are named first.
+    # With weights that are not finite, a trial seems to show that a token is not seen. Name such weights first.
     for name, parameter in base.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise UserError(
@@ -357,7 +378,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
 
 
 def _reason(trial: Trial) -> str:
-    """Return why a model cannot be measured in both directions, as the end of a sentence that begins with its name."""
+    """Return why a model cannot be made bidirectional, as the end of a sentence that begins with the model's name."""
     if trial.fault:
         return f"cannot be measured, because a forward pass on a few tokens failed: {trial.fault}"
     why = "the first token's output does not depend on the last token"
@@ -370,18 +391,20 @@ def _reason(trial: Trial) -> str:
 def input_limits(
     base: nn.Module, tokenizer: Any, max_length: int = FINE_TUNING.max_length
 ) -> Limits:
-    """Return the longest inputs of a base model with this tokenizer; `max_length` limits those of fine-tuning."""
+    """Return the longest inputs of a base model with this tokenizer; `max_length` limits inputs of fine-tuning."""
     positions = int(getattr(base.config, "max_position_embeddings", 0) or _POSITIONS)
-    if positions < 0:  # XLNet's -1: as many as there are
+    # XLNet has -1 there: it has no limit.
+    if positions < 0:
         positions = _POSITIONS
     tokenizer_limit = getattr(tokenizer, "model_max_length", positions)
     # transformers gives a tokenizer without a limit one of 10**30.
-    both = min(positions, int(min(tokenizer_limit, _POSITIONS)))
+    smaller = min(positions, int(min(tokenizer_limit, _POSITIONS)))
+    # A table of positions may have fewer rows, and RoBERTa's positions do not begin at its first row.
     usable = positions
     for table in position_tables(base):
         usable = min(usable, table.num_embeddings - first_position(table))
     return Limits(
         labelled=min(max_length, round(_SHARE * positions), usable),
-        retrieval=min(max_length, round(_SHARE * both), usable),
-        paper_retrieval=min(both, usable),
+        retrieval=min(max_length, round(_SHARE * smaller), usable),
+        paper_retrieval=min(smaller, usable),
     )

@@ -1,7 +1,7 @@
 """Heads on an encoder's hidden states, and how a sequence becomes one vector.
 
-Heads are the study's, or those that a model's own class has in transformers: what the paper's code fine-tunes BERT and
-its kind with (D19).
+A head is one of the study's, or the head of the model's own class in transformers, with which the paper's code
+fine-tunes BERT and its kind (D19).
 
 Shape suffixes: B examples, L padded length, H hidden size.
 """
@@ -46,9 +46,10 @@ class Pooling:
     mode: str = ""
     """What sentence-transformers calls it; empty: `--keep` keeps no encoder with it."""
     eurobert: str = ""
-    """What EuroBERT's classifier calls it; empty: that has none."""
+    """What EuroBERT's classifier calls it; empty: EuroBERT's classifier does not have it."""
     code: str = ""
-    """It in Python, of `hidden` (B, L, H), `mask` (B, L, 1) and the tokenizer's `batch`, for a kept encoder's card."""
+    """The pooling as a line of Python on a kept encoder's card, where `hidden` is (B, L, H), `mask` (B, L, 1) and
+    `batch` the tokenizer's output."""
 
 
 def _is_real(hidden: Tensor, lengths: Tensor) -> Tensor:
@@ -126,7 +127,10 @@ class Head(nn.Module):
 
 
 class TokenHead(Head):
-    """One linear layer with bias on every token (TC, QA), or on the token before, from which MNTP predicted it."""
+    """One linear layer with bias on every token (TC, QA), or on the token before it.
+
+    The token before is read after masked next-token prediction (MNTP), which predicted each token from there.
+    """
 
     def __init__(self, hidden: int, labels: int, shift: int = 0) -> None:
         super().__init__()
@@ -134,8 +138,9 @@ class TokenHead(Head):
         self.shift = shift
 
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
-        """Return logits (B, L, labels); with a shift, the first tokens have none before them and read themselves."""
+        """Return logits (B, L, labels)."""
         if self.shift:
+            # The first tokens have no token before them and read themselves.
             first, before = hidden[:, : self.shift], hidden[:, : -self.shift]
             hidden = torch.cat([first, before], dim=1)
         logits: Tensor = self.out(hidden)
@@ -180,29 +185,32 @@ class ClassHead(Head):
     """The whole head of a class of transformers, with that class's code and initial weights."""
 
     def __init__(self, encoder: Encoder, kind: Any, labels: int) -> None:
-        """Make the head of the class `kind` for a number of labels."""
+        """Make the head of the class `kind` for a number of labels; `draw` gives it its weights."""
         super().__init__()
         config: Any = copy.deepcopy(encoder.base.config)
         config.num_labels = labels
+        # The whole model is made without memory. Memory is only for what is left once its base model is taken out.
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
         setattr(model, model.base_model_prefix, nn.Identity())
         model.to_empty(device="cpu")
         setattr(model, model.base_model_prefix, _States(encoder.pooler))
         self.model = model
+        # Modules with weights of the checkpoint, which `draw` leaves alone.
         pooler = None if encoder.fresh_pooler else encoder.pooler
         self._kept = () if pooler is None else tuple(pooler.modules())
 
     def forward(self, hidden: Tensor, lengths: Tensor) -> Tensor:
-        """Return logits, (B, K) of sequences or (B, L, K) of tokens."""
+        """Return logits, (B, labels) of sequences or (B, L, labels) of tokens."""
         mask = _is_real(hidden, lengths).long()
+        # `_States` stands for the base model: it returns these inputs as the hidden states.
         outputs = self.model(inputs_embeds=hidden, attention_mask=mask)
         logits: Tensor = outputs.logits
         return logits
 
     @torch.no_grad()
     def draw(self, std: float, seed: int) -> None:
-        """Draw the weights as the class does when it is loaded after `set_seed(seed)`; a given pooler is kept."""
+        """Draw the weights as the class does when it is loaded after `set_seed(seed)`; a loaded pooler is kept."""
 
         def draw(module: nn.Module) -> None:
             if module not in self._kept:
@@ -216,28 +224,32 @@ class ClassHead(Head):
 def _class_head(
     encoder: Encoder, auto: Any, labels: int, shape: tuple[int, ...], head: HeadName
 ) -> ClassHead | None:
-    """Return the head that transformers has for a base model; None where it has none to take.
+    """Return the head that transformers has for a base model; None where the study's head is used instead.
 
-    There is none for the paper's own class, whose head is not public (U3), for encoders of encoder-decoders, and
-    for decoders, whose heads read the last token before the padding. One that needs more than hidden states is not
-    taken either, which is said.
+    The study's head is used where it is asked for, and in four cases:
+
+    - the paper's own class, whose head is not public (U3);
+    - decoders, whose heads read the last token before the padding;
+    - encoders of encoder-decoders;
+    - classes whose head needs more than hidden states, which is logged.
 
     Args:
         encoder: the encoder that the head is put on.
-        auto: transformers' class that knows the classes with such a head.
+        auto: transformers' auto class that finds the class with such a head for a configuration.
         labels: number of labels.
         shape: the shape of the logits for two rows of six tokens.
-        head: whose head is wanted.
+        head: whose head is asked for.
     """
     config: Any = encoder.base.config
-    base_class = AutoModel._model_mapping.get(type(config), None)
     if head == "ours" or encoder.is_decoder or is_own_type(config.model_type):
         return None
     kind = auto._model_mapping.get(type(config), None)
     # A head of an encoder-decoder's class needs the whole model, not only the encoder.
+    base_class = AutoModel._model_mapping.get(type(config), None)
     is_whole = base_class is not None and isinstance(encoder.base, base_class)
     if kind is None or not is_whole:
         return None
+    # Tried once for each class; `encoder.heads` remembers the outcome.
     if kind not in encoder.heads:
         fault = _fault(encoder, kind, labels, shape)
         encoder.heads[kind] = fault
@@ -252,6 +264,7 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
     """Return why the head of a class cannot be put on hidden states, as a pass on the CPU shows; empty if it can."""
     try:
         head = ClassHead(encoder, kind, labels).eval()
+        # A copy of the pooler for this pass: the encoder's own may be on a GPU, and in bfloat16.
         if encoder.pooler is not None:
             stand_in = getattr(head.model, head.model.base_model_prefix)
             stand_in.pooler = copy.deepcopy(encoder.pooler).to("cpu", torch.float32)
@@ -283,7 +296,8 @@ def sequence_head(
 
 
 def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
-    """Return the head of each token for so many labels."""
+    """Return the head that is put on each token, for a number of labels."""
+    # The configuration of a model trained by MNTP says how far before a token its prediction was.
     shift = int(getattr(encoder.base.config, PREDICTION_SHIFT, 0))
     if shift:
         return TokenHead(encoder.hidden_size, labels, shift)

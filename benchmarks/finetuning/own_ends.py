@@ -1,4 +1,8 @@
-"""Tokenizers made again, so that whoever loads one reads texts as they were trained on: in lower case, to their end."""
+"""Tokenizers rebuilt so that they read texts as the model was trained, whoever loads them.
+
+A rebuilt tokenizer may put texts in lower case, or add the end of text by itself, where this package did so in front of
+the tokenizer. Both stand in the parts of its tokenizer.json: normalizer and post_processor.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,12 @@ def made_again(
     """Return a tokenizer that reads texts as another does, and cuts and pads them on the right.
 
     Args:
-        tokenizer: a fast one.
-        max_length: longest input in tokens; None: its own.
-        parts: parts of its tokenizer.json that are to be others.
+        tokenizer: a fast tokenizer.
+        max_length: longest input in tokens; None: the tokenizer's own.
+        parts: replacements for parts of its tokenizer.json, by name.
     """
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    # A tokenizer's last call leaves its cutting and padding in the tokenizer: drop them.
+    # The tokenizer's last call left its settings for truncation and padding in the tokenizer: drop them.
     backend["truncation"] = backend["padding"] = None
     content = json.dumps({**backend, **parts})
     return PreTrainedTokenizerFast(
@@ -48,33 +52,39 @@ def lower_case_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def ending_tokenizer(tokenizer: Tokenizer, *, alone: bool) -> Tokenizer:
-    """Return a tokenizer that ends each text, or pair, by itself, also where that is cut.
+    """Return a tokenizer that puts the end of text behind each text or pair by itself, also where it cuts the text.
 
     Args:
-        tokenizer: a fast one.
-        alone: the end of text is the only special token; else the tokenizer's own stay, and a text that they end is
-            left to them.
+        tokenizer: a fast tokenizer.
+        alone: whether the end of text is the only special token. Else the tokenizer's own special tokens stay, and a
+            tokenizer that already puts one behind a text is returned as it is.
     """
     end = end_of_text(tokenizer)
     first: list[str] = []
     if not alone:
+        # Read a letter without and with special tokens, to see which come before it and whether one comes behind.
         text = tokenizer("a", add_special_tokens=False)["input_ids"]
         ids = tokenizer("a")["input_ids"]
         if ids[-1] != text[-1]:
             return tokenizer
         first = tokenizer.convert_ids_to_tokens(ids[: len(ids) - len(text)])
     numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in (*first, end)}
-    before = _part_of(tokenizer, "post_processor")
-    return made_again(tokenizer, post_processor=_template(before, first, end, numbers))
+    replaced = _part_of(tokenizer, "post_processor")
+    template = _template(replaced, first, end, numbers)
+    return made_again(tokenizer, post_processor=template)
 
 
 def _part_of(tokenizer: Tokenizer, name: str) -> dict[str, Any] | None:
+    """Return a part of a tokenizer's tokenizer.json; None where it has none."""
     part: dict[str, Any] | None = json.loads(tokenizer.backend_tokenizer.to_str())[name]
     return part
 
 
 def _steps_of(part: dict[str, Any] | None, name: str) -> list[dict[str, Any]]:
-    """Return the steps of a part of tokenizer.json, one after the other; a sequence has them under a name."""
+    """Return the steps of a part of tokenizer.json in their order: those that a sequence lists under `name`.
+
+    A part that is no sequence is itself the only step.
+    """
     if part is None:
         return []
     steps: list[dict[str, Any]] = part.get(name, [part])
@@ -82,32 +92,40 @@ def _steps_of(part: dict[str, Any] | None, name: str) -> list[dict[str, Any]]:
 
 
 def _template(
-    before: dict[str, Any] | None,
+    replaced: dict[str, Any] | None,
     first: Sequence[str],
     end: str,
     numbers: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Return a post-processor that puts tokens around texts, and handles offsets as the one before it does."""
-    kept: list[dict[str, Any]] = []
-    for step in _steps_of(before, "processors"):
+    """Return a post-processor, as tokenizer.json writes it, that puts special tokens around texts.
+
+    Args:
+        replaced: the post-processor in whose place it comes; the new one handles character offsets in the same way.
+        first: tokens before a text.
+        end: the token behind a text, or behind the second text of a pair.
+        numbers: ids of these tokens.
+    """
+    offset_steps: list[dict[str, Any]] = []
+    for step in _steps_of(replaced, "processors"):
+        # A byte-level step changes only offsets.
         if step["type"] == "ByteLevel":
-            kept.append(step)
+            offset_steps.append(step)
         # RoBERTa's step puts tokens around a text and trims offsets: a byte-level step keeps only the trimming.
         if step["type"] == "RobertaProcessing":
-            offsets = {
+            options = {
                 name: step[name] for name in ("add_prefix_space", "trim_offsets")
             }
-            kept.append({"type": "ByteLevel", "use_regex": True, **offsets})
+            offset_steps.append({"type": "ByteLevel", "use_regex": True, **options})
 
-    def part(name: str, kind: int) -> dict[str, Any]:
-        return {"Sequence": {"id": name, "type_id": kind}}
+    def text(name: str, segment: int) -> dict[str, Any]:
+        return {"Sequence": {"id": name, "type_id": segment}}
 
-    def special(token: str, kind: int) -> dict[str, Any]:
-        return {"SpecialToken": {"id": token, "type_id": kind}}
+    def special(token: str, segment: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": token, "type_id": segment}}
 
     # The end token belongs to the segment of its text: 0 for one text, 1 for the second of a pair.
     begin = [special(token, 0) for token in first]
-    one, two = part("A", 0), part("B", 1)
+    one, two = text("A", 0), text("B", 1)
     special_tokens = {
         token: {"id": token, "ids": [number], "tokens": [token]}
         for token, number in numbers.items()
@@ -118,4 +136,4 @@ def _template(
         "pair": [*begin, one, two, special(end, 1)],
         "special_tokens": special_tokens,
     }
-    return {"type": "Sequence", "processors": [*kept, template]}
+    return {"type": "Sequence", "processors": [*offset_steps, template]}

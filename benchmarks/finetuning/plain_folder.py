@@ -1,8 +1,9 @@
 """A fine-tuned model as a folder that plain transformers and sentence-transformers load, without code of ours.
 
 A head goes into the class of transformers that computes the same; where there is none, the folder is the base model
-with the head's weights next to it. What was written is loaded again and compared with the model, padded or not, before
-it counts. Its tokenizer reads texts as they were scored: that of the paper's retrieval as its evaluation does (D6).
+with the head's weights next to it. The folder is loaded again and its outputs are compared with the model's, with and
+without padding, before it counts. Its tokenizer reads texts as they were scored; for the paper's retrieval sets, as the
+paper's evaluation reads them (D6).
 """
 
 from __future__ import annotations
@@ -46,15 +47,16 @@ def write_model(
     labels: Sequence[str],
     problem: str,
 ) -> str:
-    """Write a model's configuration and weights, and return the name of the class that they are of.
+    """Write a model's configuration and weights, and return the name of the class of transformers that loads them.
 
     Args:
         encoder: the model.
         head: the model's head; None for retrieval.
-        folder: where to, a folder that is there.
+        folder: an existing folder to write into.
         device: where the model is, and the precision that it was evaluated in.
         labels: names of the head's outputs.
-        problem: what transformers calls the problem: `single_label_classification`, ...; empty for tags.
+        problem: transformers' word for the kind of classification, `single_label_classification` for one; empty for
+            tags.
 
     Raises:
         UserError: plain transformers cannot compute what the model computes.
@@ -64,10 +66,12 @@ def write_model(
             "--keep best cannot keep this model: after MNTP its head reads the token before, "
             "which no class of transformers does; leave out --keep"
         )
+    # Each class that may do is written and loaded again; the first that computes the same is kept.
     for kind, config in _classes(encoder, head, labels, problem):
         state = _state(kind, config, encoder, head)
         if state is None:
             continue
+        # Tensors of the meta device have no memory: the model gets those of `state` in their place.
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
         model.load_state_dict(state, strict=False, assign=True)
@@ -90,28 +94,33 @@ def write_model(
 def _classes(
     encoder: Encoder, head: Head | None, labels: Sequence[str], problem: str
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield classes of transformers with their configurations: with such a head, then the base model's own."""
-    ours = isinstance(encoder.base, EuroBertModel)
+    """Yield the classes of transformers that may compute a model, each with its configuration.
+
+    First a class with such a head, if there is one, then the class of the base model alone.
+    """
+    is_ours = isinstance(encoder.base, EuroBertModel)
     base: Any = encoder.base
-    if ours:
-        dtype = str(next(base.parameters()).dtype).removeprefix("torch.")
+    dtype = next(base.parameters()).dtype
+    if is_ours:
+        # Our class is written as transformers' EuroBERT, which has the same weights.
+        dtype_name = str(dtype).removeprefix("torch.")
         config = transformers.EuroBertConfig(
-            **native_config(base.config, dtype=dtype, head=False)
+            **native_config(base.config, dtype=dtype_name, head=False)
         )
     else:
         config = copy.deepcopy(base.config)
-    if (
-        config.model_type in SERVERS_READ_FLAG
-        and getattr(config, "is_causal", None) is False
-    ):
+    # transformers reads `is_causal` of these decoders; servers read another field in its place.
+    is_bidirectional = getattr(config, "is_causal", None) is False
+    if config.model_type in SERVERS_READ_FLAG and is_bidirectional:
         setattr(config, FLAG, True)
-    config.dtype = next(base.parameters()).dtype
-    plain = copy.deepcopy(config)
+    config.dtype = dtype
+    config_of_base = copy.deepcopy(config)
     if head is not None:
         config.num_labels = len(labels)
         config.id2label = dict(enumerate(labels))
         config.label2id = {name: number for number, name in enumerate(labels)}
         config.problem_type = problem or None
+    # A head that is itself from a class of transformers goes back into that class.
     if isinstance(head, ClassHead):
         yield type(head.model), config
     elif isinstance(head, TokenHead):
@@ -120,17 +129,20 @@ def _classes(
         if kind is not None:
             yield kind, config
     elif isinstance(head, SequenceHead) and head.pooling.eurobert:
-        eurobert = config if ours else _as_eurobert(config)
+        eurobert = config if is_ours else _as_eurobert(config)
         if eurobert is not None:
             eurobert.classifier_pooling = head.pooling.eurobert
             yield transformers.EuroBertForSequenceClassification, eurobert
-    yield (transformers.EuroBertModel if ours else type(base)), plain
+    yield (transformers.EuroBertModel if is_ours else type(base)), config_of_base
 
 
 def _as_eurobert(config: Any) -> Any | None:
-    """Return the configuration of the EuroBERT that a Llama is without its mask; None where there is none.
+    """Return a configuration of EuroBERT with which it computes what a Llama without its causal mask does.
 
-    EuroBERT has the study's head on the mean of the tokens, which no class of decoders has.
+    EuroBERT's class has the study's head on the mean of the tokens, which no class of decoders has.
+
+    Returns:
+        None for another model type, and for a Llama with biases, which EuroBERT has not.
     """
     if config.model_type != "llama" or config.attention_bias or config.mlp_bias:
         return None
@@ -150,24 +162,27 @@ def _as_eurobert(config: Any) -> Any | None:
 
 
 def _has_head(kind: Any) -> bool:
-    """Return whether a class of transformers has a head on its base model."""
+    """Return whether a class of transformers has a head, as `BertForTokenClassification` and `BertModel` show it."""
     return "Classification" in kind.__name__
 
 
 def _state(
     kind: Any, config: Any, encoder: Encoder, head: Head | None
 ) -> dict[str, Tensor] | None:
-    """Return the weights under a class's names; None if the class has other weights than these."""
+    """Return the weights of encoder and head under a class's names; None if the class has other weights than these."""
+    # A class with a head holds its base model in an attribute: `bert.` before the names of BERT's weights.
     prefix = f"{kind.base_model_prefix}." if _has_head(kind) else ""
     state: dict[str, Tensor] = {}
     for name, tensor in encoder.base.state_dict().items():
         state[f"{prefix}{name}"] = tensor
+    # The encoder took the pooler out of its base model (`encoders._make_bidirectional`); the class has it there.
     pooler: Any = encoder.pooler
     if isinstance(pooler, FirstToken):
         pooler = pooler.layer
     if pooler is not None:
         for name, tensor in pooler.state_dict().items():
             state[f"{prefix}pooler.{name}"] = tensor
+    # On the meta device only names and shapes are made.
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         wanted = kind(config).state_dict()
     if prefix and head is not None:
@@ -180,20 +195,29 @@ def _state(
 
 
 def _head_state(head: Head, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return a head's weights under a class's names for them; nothing if the class's head has other weights."""
-    ours = head.state_dict()
+    """Return a head's weights under a class's names for them; nothing if the class's head has other weights.
+
+    Args:
+        head: the head.
+        names: the class's names of the weights of its own head.
+    """
+    weights = head.state_dict()
     state = {}
     if isinstance(head, ClassHead):
-        for name, tensor in ours.items():
+        # The class itself is the head's `model`.
+        for name, tensor in weights.items():
             state[name.removeprefix("model.")] = tensor
     elif isinstance(head, SequenceHead):
+        # EuroBERT's names.
         for part in ("weight", "bias"):
-            state[f"dense.{part}"] = ours[f"dense.{part}"]
-            state[f"classifier.{part}"] = ours[f"out.{part}"]
-    elif len(names) == 2:  # a linear layer, whatever its name
+            state[f"dense.{part}"] = weights[f"dense.{part}"]
+            state[f"classifier.{part}"] = weights[f"out.{part}"]
+    # A token head is one linear layer. So is the class's if it has two weights: `classifier.weight`, `classifier.bias`,
+    # or under another name.
+    elif len(names) == 2:
         for name in names:
             part = name.rpartition(".")[2]
-            state[name] = ours[f"out.{part}"]
+            state[name] = weights[f"out.{part}"]
     return state
 
 
@@ -206,10 +230,18 @@ def _on_cpu(state: dict[str, Tensor]) -> dict[str, Tensor]:
 def _computes_the_same(
     kind: Any, folder: Path, encoder: Encoder, head: Head | None, device: RunDevice
 ) -> bool:
-    """Return whether the folder's model gives the encoder's logits, or hidden states without a head, for random ids.
+    """Return whether the folder's model gives the same outputs for random ids as the encoder and its head.
 
-    Two rows of eleven tokens, two of six, and one of each, padded; an encoder that computes each length by itself never
-    sees padding, and is not asked for it.
+    The outputs are logits, or hidden states without a head. Three cases are compared, of two rows each: eleven tokens,
+    six tokens, and one row of eleven beside one of six with padding. An encoder that computes each length by itself
+    never sees padding, so the last case is left out for it.
+
+    Args:
+        kind: the folder's class of transformers.
+        folder: the folder that was written.
+        encoder: the encoder that it was made from.
+        head: the head, if it is part of that class.
+        device: where the encoder is, and the precision of the comparison.
     """
     with quiet():
         plain = kind.from_pretrained(
@@ -221,27 +253,32 @@ def _computes_the_same(
     if head is not None:
         modules.append(head)
     was_training = encoder.training
-    full, short = torch.tensor([11, 11]), torch.tensor([6, 6])
-    cases = [(ids, full), (ids[:, :6], short)]
+    cases = [
+        (ids, torch.tensor([11, 11])),
+        (ids[:, :6], torch.tensor([6, 6])),
+    ]
     if not encoder.alone:
         cases.append((ids, torch.tensor([11, 6])))
+    # In bfloat16 two ways of one computation differ more.
     tolerance = 1e-3 if device.precision.name == "fp32" else 5e-2
     try:
         for module in modules:
             module.eval()
-        for case_ids, lengths in cases:
-            read = case_ids.to(device.torch_device)
+        for ids_on_cpu, lengths in cases:
+            case_ids = ids_on_cpu.to(device.torch_device)
+            # The encoder takes lengths on the CPU; the head takes them on the device.
             lengths_there = lengths.to(device.torch_device)
-            places = torch.arange(read.shape[1], device=read.device)
+            places = torch.arange(case_ids.shape[1], device=case_ids.device)
             mask = places < lengths_there[:, None]
             with device.autocast():
-                hidden = encoder(read, lengths)
+                hidden = encoder(case_ids, lengths)
                 wanted = hidden if head is None else head(hidden, lengths_there)
-                outputs = plain(input_ids=read, attention_mask=mask.long())
+                outputs = plain(input_ids=case_ids, attention_mask=mask.long())
             actual = outputs.last_hidden_state if head is None else outputs.logits
             if actual.shape != wanted.shape:
                 return False
-            if wanted.dim() == 3:  # of tokens: what padding has does not matter
+            # Outputs of tokens (B, L, ...): those of padding may be anything.
+            if wanted.dim() == 3:
                 wanted, actual = wanted[mask], actual[mask]
             wanted, actual = wanted.float(), actual.float()
             gap = float((wanted - actual).abs().max())
@@ -265,19 +302,19 @@ def write_tokenizer(
     """Write a tokenizer that reads texts as fine-tuning and evaluation read them.
 
     Args:
-        tokenizer: what reads them so, by its own special tokens.
-        folder: where to.
+        tokenizer: a tokenizer that reads texts so, with the special tokens that it adds by itself.
+        folder: the folder to write into.
         max_length: longest input in tokens.
-        read: examples, texts or pairs, with the ids that the run read.
+        read: examples, each a text or a pair of texts, with the ids that the run read.
 
     Raises:
-        UserError: one is read otherwise.
+        UserError: the written tokenizer reads an example otherwise.
     """
     made_again(tokenizer, max_length=max_length).save_pretrained(folder)
     written = AutoTokenizer.from_pretrained(folder)
-    for text, ids in read:
-        if written(*text)["input_ids"] != ids:
+    for texts, ids in read:
+        if written(*texts)["input_ids"] != ids:
             raise UserError(
-                f"--keep best cannot keep this model: its tokenizer, written to a folder, reads {text[-1][:40]!r} "
+                f"--keep best cannot keep this model: its tokenizer, written to a folder, reads {texts[-1][:40]!r} "
                 "otherwise; leave out --keep"
             )

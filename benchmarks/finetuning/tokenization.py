@@ -1,10 +1,12 @@
-"""From a dataset's rows to token ids: texts, special tokens and truncation of each family (appendix B).
+"""From a dataset's rows to token ids: texts, special tokens and truncation of each task family (appendix B).
 
 Every text ends in the tokenizer's end-of-text string and gets no other special token, in fine-tuning and in
-evaluation. Retrieval is the exception the paper's code makes (D6): it evaluates without the end of text, with
-whatever special tokens the tokenizer adds by default; the `standard` protocol evaluates as it trained. Retrieval sets
-of one's own are read in one way, by the tokenizer's own special tokens. Which tokens
-are of a word or of an answer follows the released rules to the token, for any tokenizer (D17).
+evaluation. The paper's code makes an exception for retrieval (D6): there it evaluates without the end of text, with
+whatever special tokens the tokenizer adds by default. The `standard` protocol evaluates retrieval as it was trained.
+Retrieval sets of one's own are read in one way, with the tokenizer's own special tokens. Which tokens belong to a word
+or to an answer follows the rules of the paper's code to the token, for any tokenizer (D17).
+
+A tokenizer's offsets are, for each token, the place of its first character and of the one after its last in the text.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from common.errors import UserError
 from common.progress import progress
 
 _BLOCK = 2_000
+"""Rows that are tokenised at a time."""
 _PLACE = re.compile(r"\{(text|second)\}")
-"""Where a part of an example goes in a prompt; what a part itself has in braces is left alone."""
+"""Where a part of an example goes in a prompt: `{text}` or `{second}`."""
 
 Tokenizer = Any
 """A `transformers.PreTrainedTokenizerFast`."""
@@ -40,8 +43,9 @@ def end_of_text(tokenizer: Tokenizer) -> str:
 
 
 def classification_text(dataset: Dataset, first: str, second: str | None) -> str:
-    """Return the text of a sequence classification example; pairs carry a name before each part."""
+    """Return the text of a sequence classification example; each part of a pair has its name in front."""
     if dataset.prompt:
+        # In one go, so that braces in a part of the example are left alone.
         parts = {"text": first, "second": second or ""}
         return _PLACE.sub(lambda place: parts[place[1]], dataset.prompt)
     if second is None:
@@ -65,13 +69,23 @@ def paper_document_text(text: str, title: str | None = None) -> str:
 def texts_of(
     dataset: Dataset, row: Mapping[str, Any], reading: Embedding = PAPER_READING
 ) -> list[str]:
-    """Return the texts of a row of any table as a model reads them; a retrieval pair has two texts and negatives."""
+    """Return the texts of a row of any table as a model reads them, but for special tokens.
+
+    Args:
+        dataset: the dataset that the table is of.
+        row: values by column; the columns tell which table it is (`benchmarks.datasets.schema.FORMS`).
+        reading: prompts of retrieval.
+
+    Returns:
+        One text; of a retrieval pair the query, the positive document and any negatives.
+    """
     if "words" in row:
         return [" ".join(row["words"])]
     if "question" in row:
         return [question_text(row["question"]) + row["context"]]
     if "first" in row:
         return [classification_text(dataset, row["first"], row["second"])]
+    # The tables of retrieval: pairs, the corpus, and last the queries.
     if "query" in row:
         documents = [row["positive"], *row.get("negatives", ())]
         return [
@@ -104,7 +118,7 @@ def encode_retrieval_paper(
 def encode_as_written(
     tokenizer: Tokenizer, texts: Sequence[str], max_length: int
 ) -> Ragged:
-    """Return token ids with the tokenizer's own special tokens; a text that is too long loses its end, not these."""
+    """Return token ids with the tokenizer's own special tokens; a text that is too long loses its end, but not them."""
     return _ids(tokenizer, texts, max_length, add_special_tokens=True)
 
 
@@ -141,17 +155,20 @@ def word_numbers(
 ) -> NDArray[np.int64]:
     """Return for each token the number of its word, -1 for none, by the rule of the paper's code (D17).
 
-    A token is of the first word that ends behind the token's first character: a lone space is of the word after it,
-    whether or not offsets are trimmed, and every piece of a character is of the character's word.
+    A token belongs to the first word that ends behind the token's first character. So a lone space belongs to the word
+    after it, whether or not the tokenizer trims offsets, and all pieces of a character belong to the character's word.
 
     Args:
-        sentence: the words, which one space joins.
+        sentence: the words, which are joined by one space.
         offsets: first character and the one after the last of each token, shape (tokens, 2).
     """
     lengths = np.array([len(word) for word in sentence], dtype=np.int64)
+    # Where each word ends in the joined text: each but the first has a space in front.
     ends = np.cumsum(lengths + 1) - 1
     first_words = np.searchsorted(ends, offsets[:, 0], side="right")
+    # Never a word before that of an earlier token, should a tokenizer's offsets go back.
     numbers = np.maximum.accumulate(first_words)
+    # No word: a token without characters, whose offsets are (0, 0), and the end of text behind all words.
     is_nowhere = (offsets == 0).all(axis=1)
     is_nowhere |= numbers >= len(sentence)
     of_tokens: NDArray[np.int64] = np.where(is_nowhere, -1, numbers)
@@ -171,9 +188,9 @@ class Questions:
     ends: Ragged
     """For each token of the context, the offset after its last character; -1 for all others."""
     gold: Ragged
-    """Whether a token is of the answer that was asked for."""
+    """Whether a token belongs to the gold answer."""
     owners: NDArray[np.int64]
-    """The number of each row's question: several windows may be of one."""
+    """The number of each row's question: a question may have several rows, its windows."""
     cut: NDArray[np.bool_]
     """Which rows lost a part of their context."""
 
@@ -183,14 +200,16 @@ def answer_positions(
 ) -> range:
     """Return the positions of an answer's tokens by the rule of the paper's code (D17).
 
-    From the last token that begins at the answer's first character or before, to the first token that ends at its last
-    character or behind: of a character that is split over tokens at the answer's beginning, that is the last piece.
-    Nothing where the context was cut before the answer. If an answer is truncated, the tokens that are
-    left count; the paper's code makes labels that are longer than the text there, and its collator stops.
+    They go from the last token that begins at the answer's first character or before it, to the first token that ends
+    at the answer's last character or behind it. So where several tokens are pieces of the first character, the answer
+    begins with the last piece.
+
+    The range is empty where the context was cut before the answer. If the answer itself was cut, the tokens that are
+    left count. The paper's code makes labels that are longer than the text there, and its collator stops.
 
     Args:
         offsets: first character and the one after the last of each token, in its segment; shape (tokens, 2).
-        context: whether a token is of the context's segment, end of text included.
+        context: whether a token belongs to the context's segment, end of text included.
         answer: the answer in the context.
     """
     inside = np.flatnonzero(context)
@@ -199,19 +218,23 @@ def answer_positions(
     first, last = int(inside[0]), int(inside[-1])
     begins, ends = offsets[first : last + 1].T
     start, end = answer
+    # The answer lies outside of what is left of the context.
     if begins[0] > end or ends[-1] < start:
         return range(0)
+    # The token before the first that begins behind the answer's first character; the last one if none does.
     begin = last
     later = np.flatnonzero(begins > start)
     if len(later):
         begin = first + int(later[0]) - 1
-    stop = first
+    # The token after the last that ends before the answer's end; the first one if none does.
+    final = first
     earlier = np.flatnonzero(ends < end)
     if len(earlier):
-        stop = first + int(earlier[-1]) + 1
-    if stop > last and ends[-1] <= start:
+        final = first + int(earlier[-1]) + 1
+    # The last token ends before the answer's end, and not behind its start: nothing of the answer is left.
+    if final > last and ends[-1] <= start:
         return range(0)
-    return range(begin, min(stop, last) + 1)
+    return range(begin, min(final, last) + 1)
 
 
 class _Question(NamedTuple):
@@ -237,23 +260,26 @@ def encode_questions(
         tokenizer: a fast tokenizer.
         questions: raw questions.
         contexts: raw contexts.
-        max_length: longest input.
-        answers: of each question the answer whose tokens are gold, None for none; empty: none of any.
-        stride: what is cut off continues in further rows, windows that share so many tokens, or fewer where a question
-            leaves no room for them; None for no windows.
+        max_length: longest input in tokens.
+        answers: for each question the answer whose tokens are gold, None where it has none; empty: no question has one.
+        stride: None: what is cut off a context is lost. A number: it continues in further rows, windows of the context
+            that overlap by so many tokens, or by fewer where a question leaves no room for them.
 
     Raises:
         UserError: a question leaves no room for its context.
     """
     if stride is not None:
+        # The tokenizer refuses an overlap as long as a window: it is at most half of the room that the longest question
+        # leaves.
         segments = [question_text(question) for question in questions]
         ids = _ids(tokenizer, segments, max_length, add_special_tokens=False)
         room = max_length - int(ids.lengths.max(initial=0))
         stride = min(stride, max(0, room // 2))
-    spans = answers or [None] * len(questions)
+    answer_spans = answers or [None] * len(questions)
+    fields = zip(questions, contexts, answer_spans, strict=True)
     items = []
-    for number, texts in enumerate(zip(questions, contexts, spans, strict=True)):
-        items.append(_Question(number, *texts))
+    for number, (question, context, answer) in enumerate(fields):
+        items.append(_Question(number, question, context, answer))
     parts = []
     owners: list[int] = []
     cut: list[bool] = []
@@ -264,6 +290,7 @@ def encode_questions(
         cut += part.cut.tolist()
 
     def join(name: str) -> Ragged:
+        """Return the rows of all blocks in a field of `Questions`."""
         return Ragged.join([getattr(part, name) for part in parts])
 
     kinds = None
@@ -286,11 +313,11 @@ def _encode_block(
     max_length: int,
     stride: int | None,
 ) -> Questions:
-    """Tokenise some questions, a row for each, or for each window where `stride` is given, and mark their answers."""
+    """Tokenise some questions and mark their answers: a row for each question, or for each window with a `stride`."""
     end = end_of_text(tokenizer)
-    windows: dict[str, Any] = {}
+    window_options: dict[str, Any] = {}
     if stride is not None:
-        windows = {"stride": stride, "return_overflowing_tokens": True}
+        window_options = {"stride": stride, "return_overflowing_tokens": True}
     try:
         encoded = tokenizer(
             [question_text(item.question) for item in block],
@@ -300,8 +327,9 @@ def _encode_block(
             max_length=max_length,
             return_offsets_mapping=True,
             return_attention_mask=False,
-            **windows,
+            **window_options,
         )
+    # The tokenizers library raises plain exceptions; this one's text is the only mark.
     except Exception as error:
         if "too short to respect the provided max_length" not in str(error):
             raise
@@ -309,29 +337,31 @@ def _encode_block(
             f"a question alone has more than {max_length} tokens, which leaves no room for its context; the "
             "model's input limit is too low for the dataset (see --max-length and the positions in config.json)"
         ) from None
+    # For each row the place of its question in the block; with windows, the tokenizer says it.
     sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
     starts, ends, gold = [], [], []
     for row, source in enumerate(sources):
         context, answer = block[source].context, block[source].answer
         offsets = _pairs(encoded["offset_mapping"][row])
         begins, stops = offsets.T
+        # Segment 0 is the question, 1 the context.
         segments = encoded.sequence_ids(row)
-        second = np.array([segment == 1 for segment in segments], dtype=bool)
+        of_context = np.array([segment == 1 for segment in segments], dtype=bool)
         # Not inside the context: the end of text, which begins at len(context), and empty tokens.
-        inside = second & (begins < len(context)) & (stops > begins)
+        inside = of_context & (begins < len(context)) & (stops > begins)
         starts.append(np.where(inside, begins, -1))
         within = np.minimum(stops, len(context))
         ends.append(np.where(inside, within, -1))
-        chosen = np.zeros(len(offsets), dtype=bool)
+        is_gold = np.zeros(len(offsets), dtype=bool)
         if answer is not None:
-            chosen[answer_positions(offsets, second, answer)] = True
-        gold.append(chosen)
+            is_gold[answer_positions(offsets, of_context, answer)] = True
+        gold.append(is_gold)
     kinds = None
     if "token_type_ids" in encoded:
         kinds = Ragged.of(encoded["token_type_ids"])
     owners = [block[source].number for source in sources]
-    # With a stride nothing is lost: then this marks the first window of a question that has more, since the tokenizer
-    # lists the others only there.
+    # The tokenizer lists what it cut off at the row that was cut; with windows, only at a question's first one. There
+    # nothing is lost, and the mark says that the question has further windows.
     cut = [bool(row.overflowing) for row in encoded.encodings]
     return Questions(
         ids=Ragged.of(encoded["input_ids"]),
@@ -345,6 +375,7 @@ def _encode_block(
 
 
 def _pairs(offsets: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Return offsets as an array (tokens, 2), also without any token."""
     return np.array(offsets, dtype=np.int64).reshape(-1, 2)
 
 
@@ -355,6 +386,7 @@ def _ids(
     *,
     add_special_tokens: bool,
 ) -> Ragged:
+    """Return the token ids of texts, block by block."""
     options = {"add_special_tokens": add_special_tokens}
     ids = []
     for block in _blocks(texts):

@@ -27,11 +27,12 @@ Groups = list[NDArray[np.int64]]
 """Example numbers of a step's micro-batches."""
 
 Watch = Callable[[range], Iterator[int]]
-"""Passes the numbers of the steps through, to show how far a fine-tuning is."""
+"""Yields the numbers of the steps unchanged and may show progress, as tqdm does."""
 
 log = logging.getLogger(__name__)
 
 _CHECK_EVERY = 25
+"""Steps between two looks at the losses on a GPU, which each look waits for."""
 
 
 class FineTuningError(Exception):
@@ -39,7 +40,7 @@ class FineTuningError(Exception):
 
 
 class TrainingLoss(Protocol):
-    """What a family trains on."""
+    """The training data of a task family and the loss on them."""
 
     def order(self, seed: int) -> Iterator[Groups]:
         """Yield the micro-batches of each step without end."""
@@ -55,7 +56,7 @@ class FineTuningLog:
     losses: tuple[float, ...]
     """Loss of each step."""
     train_positions: int
-    """Size of forward passes that fitted into memory."""
+    """Most positions of a forward pass at the end; fewer than at the start if memory ran out."""
 
 
 def steps_of(
@@ -78,27 +79,35 @@ def example_order(
 ) -> Iterator[Groups]:
     """Yield the micro-batches of each step without end, as transformers' Trainer draws them.
 
-    Epoch e is the permutation that torch's generator gives for seed + e (its seedable sampler); the last
-    step of an epoch takes what is left.
+    The order of epoch e is the permutation that torch's generator gives for seed + e, as in the Trainer's seedable
+    sampler. The last step of an epoch takes what is left.
+
+    Args:
+        size: number of examples.
+        seed: the run's seed.
+        micro_batch: examples of a micro-batch.
+        groups: micro-batches of a step.
     """
     epoch = 0
     while True:
         generator = torch.Generator().manual_seed(seed + epoch)
         order = torch.randperm(size, generator=generator).numpy()
-        micro = []
+        micro_batches = []
         for first in range(0, size, micro_batch):
-            micro.append(order[first : first + micro_batch])
-        for first in range(0, len(micro), groups):
-            yield micro[first : first + groups]
+            micro_batches.append(order[first : first + micro_batch])
+        for first in range(0, len(micro_batches), groups):
+            yield micro_batches[first : first + groups]
         epoch += 1
 
 
 def pair_order(size: int, seed: int, batch: int) -> Iterator[Groups]:
     """Yield each step's batch without end, as sentence-transformers' trainer draws them (D15).
 
-    One generator draws the permutation of every epoch; seed 0 leaves it as torch makes it.
+    One generator draws the permutation of every epoch; seed 0 leaves it as torch makes it. A batch is one group: a loss
+    that compares all examples of a batch has no micro-batches.
     """
     generator = torch.Generator()
+    # As that trainer, which tests `if seed`.
     if seed:
         generator.manual_seed(seed)
     while True:
@@ -110,21 +119,23 @@ def pair_order(size: int, seed: int, batch: int) -> Iterator[Groups]:
 def distinct_order(
     keys: Sequence[tuple[str, ...]], seed: int, batch: int
 ) -> Iterator[Groups]:
-    """Yield the batches of `pair_order` without end, but no two rows of one batch have a key in common.
+    """Yield batches without end, in the order of `pair_order`, in which no two rows have a key in common.
 
-    A row that would is of the next batch; those of a pass that fill no batch any more are left out of it.
+    A row that shares a key with an earlier row of its batch waits for the next batch. An epoch ends with the first
+    batch that cannot be filled: rows that still wait then are left out of the epoch.
 
     Args:
         keys: the query and the positive of each row.
         seed: the seed of the order.
         batch: rows of a batch.
     """
-    passes = pair_order(len(keys), seed, max(1, len(keys)))
-    for (order,) in passes:
+    # One batch of `pair_order` with all rows is the order of an epoch.
+    epochs = pair_order(len(keys), seed, max(1, len(keys)))
+    for (order,) in epochs:
         waiting = deque(order.tolist())
-        chosen: list[int] = []
         while waiting:
-            chosen, later = [], []
+            chosen: list[int] = []
+            later: list[int] = []
             seen: set[str] = set()
             while waiting and len(chosen) < batch:
                 row = waiting.popleft()
@@ -136,6 +147,7 @@ def distinct_order(
             yield [np.array(chosen)]
             if len(chosen) < batch:
                 break
+            # Back to the front in their old order: `extendleft` puts the last row that it gets first.
             waiting.extendleft(reversed(later))
 
 
@@ -148,7 +160,10 @@ def learning_rate(step: int, steps: int, peak: float, warmup_share: float) -> fl
 
 
 def decayed(model: nn.Module) -> list[str]:
-    """Return the names of the parameters with weight decay: all except biases and the weights of norms."""
+    """Return the names of the parameters with weight decay: all except biases and the weights of norms.
+
+    Both are told by names, as transformers' Trainer does: classes of norms have no common base class.
+    """
     of_norms: set[str] = set()
     for path, module in model.named_modules():
         if "norm" in type(module).__name__.lower():
@@ -165,19 +180,20 @@ def decayed(model: nn.Module) -> list[str]:
 def make_optimiser(
     model: nn.Module, lr: float, fine_tuning: FineTuning
 ) -> torch.optim.Optimizer:
-    """Return AdamW with weight decay on matrices only, and with its state in the type of the weights."""
-    names = set(decayed(model))
+    """Return AdamW with weight decay on the parameters of `decayed`, and with its state in the type of the weights."""
+    decayed_names = set(decayed(model))
     with_decay: list[nn.Parameter] = []
     without: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
-        group = with_decay if name in names else without
+        group = with_decay if name in decayed_names else without
         group.append(parameter)
     groups = [
         {"params": with_decay, "weight_decay": fine_tuning.weight_decay},
         {"params": without, "weight_decay": 0.0},
     ]
     # The fused kernel keeps intermediate results in float32: right for float32 weights, but with bfloat16 weights
-    # it would not round where the paper's optimiser did. None, not False: on a GPU torch then updates all together.
+    # it would not round where the paper's optimiser did. With None, unlike False, torch still updates all parameters
+    # together on a GPU.
     dtypes = {parameter.dtype for parameter in model.parameters()}
     fused = True if dtypes == {torch.float32} else None
     return torch.optim.AdamW(
@@ -198,17 +214,17 @@ def fine_tune(
 ) -> FineTuningLog:
     """Fine-tune `model` in place.
 
-    What is done depends on the arguments alone: the global generators are seeded here, for dropout.
+    The result depends on the arguments alone: the global generators, which dropout uses, are seeded here.
 
     Args:
-        model: with its head initialised for this seed.
+        model: the model, whose head is initialised for this seed.
         objective: the family's training data and loss.
         device: device, precision and size of forward passes.
         lr: peak learning rate.
         seed: the seed of the examples' order and of dropout.
         steps: number of optimiser steps.
         fine_tuning: the other hyper-parameters.
-        watch: passes the steps through and may show them.
+        watch: yields the steps and may show progress.
 
     Raises:
         FineTuningError: the loss is not finite, or one example does not fit into memory.
@@ -227,6 +243,7 @@ def fine_tune(
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         losses.append(loss)
+        # On a GPU a look at a loss waits for the step to end, so most steps are not looked at.
         if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or not device.kind.gpu:
             _check_finite(losses)
     return FineTuningLog(
@@ -252,12 +269,14 @@ def _backward(
             return objective.backward(model, groups, device), device
         except torch.OutOfMemoryError:
             smaller = device.train_positions // 2
-        # Outside of the except clause, whose traceback would keep the activations in memory.
+        # Outside of the except clause, whose traceback would keep the activations in memory. Gradients of passes that
+        # fitted are dropped, as the whole step is computed again.
         optimiser.zero_grad(set_to_none=True)
         if smaller < 8:
             raise FineTuningError(
                 "out of memory even in the smallest forward pass; use a device with more memory"
             )
+        # Memory that torch holds for passes of the old size is given back; that may fail as well.
         with contextlib.suppress(RuntimeError):
             torch.cuda.empty_cache()
         log.warning(
@@ -268,10 +287,14 @@ def _backward(
 
 
 def _check_finite(losses: list[Tensor]) -> None:
-    """Raise a `FineTuningError` that names the first step since the last check whose loss is not finite."""
+    """Raise a `FineTuningError` that names the first step, counted from 1, whose loss is not finite.
+
+    Only the last losses are looked at: those before them passed the check of an earlier step.
+    """
     recent = torch.stack(losses[-_CHECK_EVERY:])
     bad = (~torch.isfinite(recent)).nonzero().flatten()
     if len(bad):
         first = int(bad[0])
-        step = len(losses) - len(recent) + first + 1
+        losses_before = len(losses) - len(recent)
+        step = losses_before + first + 1
         raise FineTuningError(f"the loss is {float(recent[first])} at step {step}")
