@@ -57,15 +57,19 @@ def fetch(
         wanted += (definition.trained_on, definition.name)
     names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
 
-    def done(manifest: Manifest) -> None:
+    def print_summary(manifest: Manifest) -> None:
+        """Print a line on a dataset once it is fetched."""
         dataset = known[manifest.dataset]
         sys.stdout.write(f"{import_files.import_summary(dataset, manifest, out)}\n")
 
-    failed = fetch_all([known[name] for name in names], out, done, replace_old=replace)
+    failed = fetch_all(
+        [known[name] for name in names], out, print_summary, replace_old=replace
+    )
     return PARTIAL if failed else 0
 
 
 def _read(files: Definitions) -> list[Dataset]:
+    """Return the datasets that files define."""
     return [definition for file in files for definition in read_definitions(file)]
 
 
@@ -108,7 +112,7 @@ def import_(
         "queries": queries,
         "corpus": corpus,
     }
-    # A definition may name its files itself.
+    # Files of the command line count; without any, those that the dataset's definition names.
     roles = {role: paths for role, paths in given.items() if paths} or entry.files.paths
     text = import_files.import_dataset(entry, roles, out, replace=replace)
     sys.stdout.write(text + "\n")
@@ -117,6 +121,7 @@ def import_(
 _KNOWN = "\n".join(
     f"  {name:13}{entry.files.originals}" for name, entry in DATASETS.items()
 )
+# The help of `import` lists the paper's datasets and their files.
 import_.__doc__ = cleandoc(import_.__doc__ or "").replace(
     "\nArgs:",
     f"\ndatasets and their files:\n{_KNOWN}\n\nexample:\n"
@@ -184,14 +189,15 @@ def datasets(
     elif action == "ready":
         sys.stdout.write(ready_text() + "\n")
     else:
-        there = names or [name for name in known if (data / name / MANIFEST).is_file()]
-        if not there:
+        # All that are in the folder, if none is named.
+        chosen = names or [name for name in known if (data / name / MANIFEST).is_file()]
+        if not chosen:
             raise UserError(
                 f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
             )
         from benchmarks.datasets.local_dataset import verify_dataset
 
-        for name in progress(there, "verifying", unit="dataset"):
+        for name in progress(chosen, "verifying", unit="dataset"):
             faults = verify_dataset(data, known[name])
             faulty |= bool(faults)
             sys.stdout.write(f"{name}: {'; '.join(faults) or 'intact'}\n")

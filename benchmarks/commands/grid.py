@@ -62,10 +62,11 @@ class GridOptions:
     ) -> tuple[
         Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]
     ]:
-        """Return the datasets that are known, the names of those that are meant, learning rates and seeds."""
+        """Return the known datasets by name, the names of those that are asked for, learning rates and seeds."""
         defined: list[Dataset] = []
         for file in self.datasets:
             defined += read_definitions(file)
+        # A store keeps the definitions of its datasets, so that later commands need no --datasets.
         stored = stored_definitions(store_of(self.out))
         known = known_datasets([*defined, *stored])
         wanted = self.dataset or [definition.name for definition in defined]
@@ -112,10 +113,11 @@ class RunOptions(GridOptions, Computation):
             raise UserError(
                 f"--batch {self.batch} is no multiple of {FINE_TUNING.micro_batch}, the examples of a micro-batch"
             )
-        # D12: CoNLL and UNER train for one epoch in the paper; either option speaks for all datasets.
+        # D12: CoNLL and UNER train for one epoch in the paper; either option speaks for all datasets. With --steps no
+        # dataset has epochs, and the steps count.
         if self.steps is not None or self.epochs is not None:
             changed_sets = (
-                replace(each, epochs=self.epochs) for each in known.values()
+                replace(dataset, epochs=self.epochs) for dataset in known.values()
             )
             known = Registry("dataset", changed_sets)
         model, revision = self.model, ""
@@ -124,10 +126,10 @@ class RunOptions(GridOptions, Computation):
             model, _, revision = self.model.partition("@")
         steps = 0 if self.model == BM25 else self.steps
         if steps == 0:
-            trained = [name for name in datasets if not known[name].is_own_retrieval]
-            if trained:
+            others = [name for name in datasets if not known[name].is_own_retrieval]
+            if others:
                 raise UserError(
-                    f"only retrieval sets of your own are scored without training, and {trained[0]} is none; give "
+                    f"only retrieval sets of your own are scored without training, and {others[0]} is none; give "
                     "yours with --datasets, or --steps above 0"
                 )
             # Without training, nothing depends on a rate or a seed: one run says all.
@@ -146,7 +148,7 @@ class RunOptions(GridOptions, Computation):
         )
 
     def _computation(self, model: str, revision: str) -> dict[str, Any]:
-        """Return how the runs are computed, with a model and its revision on the hub."""
+        """Return the fields of `Computation`, with this model and its revision on the hub; empty: no revision."""
         given = {field.name: getattr(self, field.name) for field in fields(Computation)}
         return given | {"model": model, "revision": revision or None}
 
@@ -188,7 +190,8 @@ def run(
         dry_run: check model, data and settings without a GPU, and print what a run keeps in memory
     """
     request = options.request(retry_failed=retry_failed)
-    # The model is fetched, or refused, before torch takes seconds to import.
+    # The modules with torch are imported below, which takes seconds: before that, the model is fetched or refused, and
+    # missing data are refused.
     if request.model != BM25:
         resolve(
             request.model, revision=request.revision, code=request.trust_remote_code
@@ -196,6 +199,7 @@ def run(
     # Imported here: it needs pyarrow, which an environment for `status` may lack.
     from benchmarks.datasets.local_dataset import find_manifest
 
+    # Refuses a dataset that is not there.
     for name in request.datasets:
         find_manifest(request.data, request.known[name])
     if dry_run:
@@ -216,11 +220,10 @@ def run(
     for cell in cells:
         for name, reason in cell.failed.items():
             log.warning("failed: %s %s %s: %s", cell.model, cell.dataset, name, reason)
-    total, done = sum(cell.runs for cell in cells), sum(cell.done for cell in cells)
-    failed, left = (
-        sum(len(cell.failed) for cell in cells),
-        sum(cell.missing for cell in cells),
-    )
+    total = sum(cell.runs for cell in cells)
+    done = sum(cell.done for cell in cells)
+    failed = sum(len(cell.failed) for cell in cells)
+    left = sum(cell.missing for cell in cells)
     sys.stdout.write(
         f"{request.name}: {done} of {total} runs done, {failed} failed, {left} left\n"
     )
@@ -259,20 +262,26 @@ def status(
 
     known, datasets, lrs, seeds = grid.grid()
     store = RunStore(store_of(grid.out), known)
-    others = not (grid.lr or grid.seed)
     models = models_in_store(store.path, model)
+    # Without --dataset or --datasets, show the datasets that any of the models was measured on or asked for.
     if not (grid.dataset or grid.datasets):
         touched = [
-            name for name in known if any(store.touched(each, name) for each in models)
+            dataset
+            for dataset in known
+            if any(store.touched(name, dataset) for name in models)
         ]
         datasets = tuple(touched) or datasets
+    # Without --lr or --seed, cells have the runs that `run` was asked for, and any others that are there.
+    others = not (grid.lr or grid.seed)
     cells = [
         cell_status(store, name, dataset, lrs, seeds, others=others)
         for name in models
         for dataset in datasets
     ]
-    rows = [{**asdict(cell), "missing": cell.missing} for cell in cells]
-    sys.stdout.write(
-        (dumps(rows, indent=1) if json else status_table(cells, datasets)) + "\n"
-    )
+    if json:
+        rows = [{**asdict(cell), "missing": cell.missing} for cell in cells]
+        text = dumps(rows, indent=1)
+    else:
+        text = status_table(cells, datasets)
+    sys.stdout.write(text + "\n")
     return status_code(cells)

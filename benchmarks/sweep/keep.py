@@ -1,8 +1,10 @@
 """Keeping the encoder of each cell's best run, by validation, where `benchmarks.sweep.kept` says.
 
-A run's scores are written first and never depend on this. A better run's folder appears whole before the one that it
-replaces is removed. Where the best run's weights are not there, as after a killed process or in a store of runs without
-`--keep`, that one run is repeated (`lost_jobs`): its seed makes it the same.
+A run's scores are written before its encoder is kept, and never depend on that. The folder of a better run appears
+whole before the folder that it replaces is removed. Where the best run's weights are not there, as after a killed
+process or in a store of runs without `--keep`, only that run is repeated (`lost_jobs`): its seed makes it the same.
+
+A cell is one model on one dataset: a run for each learning rate and seed.
 """
 
 from __future__ import annotations
@@ -82,14 +84,14 @@ _PROBLEMS = {
     "SC-labels": "multi_label_classification",
     "SC-value": "regression",
 }
-"""What transformers calls a form."""
+"""transformers' `problem_type` for a dataset's form."""
 _OUTPUTS = {"QA": ("outside", "inside"), "SC-value": ("value",)}
-"""Names of a head's outputs that are no labels of the data."""
+"""Names of a head's outputs, for forms whose data have no labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Keeper:
-    """What keeps fine-tuned models of a request."""
+    """Writes the fine-tuned models of a request's best runs into the store."""
 
     request: RunRequest
     """Store, datasets and settings."""
@@ -99,10 +101,10 @@ class Keeper:
     """The datasets by name."""
 
     def keep(self, key: RunKey, model: TaskModel) -> None:
-        """Keep the model of a run that is written, if that is the best of its cell, and remove what it replaces.
+        """Keep the model of a run whose scores are written, if it is the best of its cell, and remove what it replaces.
 
         Raises:
-            UserError: it cannot be written, or something else is in its place.
+            UserError: the model cannot be written, or files that this package did not write are in its place.
         """
         store, dataset = self.request.runs, self.request.known[key.dataset]
         lock = store.path / "locks" / f"{key.model}__{key.dataset}__keep.lock"
@@ -126,16 +128,17 @@ class Keeper:
             remove_leftovers(folder.parent)
             # Older runs are removed last, so that a killed process leaves two kept runs of a cell, never none.
             for other in folder.parent.iterdir():
-                is_named_so = key_of(other.name, key.model, dataset) is not None
-                is_run = is_named_so and (other / MANIFEST).is_file()
-                if other == folder or not is_run or other.is_symlink():
+                has_name_of_run = key_of(other.name, key.model, dataset) is not None
+                is_kept_run = has_name_of_run and (other / MANIFEST).is_file()
+                if other == folder or not is_kept_run or other.is_symlink():
                     continue
-                strangers_files = remove_ours(other, kept_files(other))
-                if strangers_files:
+                # Files that this package did not write are left, and the folder with them.
+                left = remove_ours(other, kept_files(other))
+                if left:
                     log.warning(
                         "%s: a better run's encoder replaces the one in it, but it stays, for it holds %s",
                         other,
-                        first_of(strangers_files),
+                        first_of(left),
                     )
 
     def _describe(self, key: RunKey, folder: Path, class_name: str) -> None:
@@ -158,14 +161,20 @@ class Keeper:
         write_card(folder / CARD, _card(self.request, key, folder))
 
     def write(self, name: str, model: TaskModel, folder: Path) -> str:
-        """Write a model that was fine-tuned for a dataset into a folder; return the name of its class.
+        """Write a model that was fine-tuned for a dataset into a folder; return the name of its class in transformers.
+
+        Args:
+            name: the dataset.
+            model: encoder and head.
+            folder: an existing folder to write into.
 
         Raises:
-            UserError: plain transformers cannot compute or read what the run did.
+            UserError: plain transformers does not compute what the model computes, or reads texts otherwise.
         """
         setting = self.setting
         local, loaded = self.sets[name], setting.loaded
         form = local.dataset.form
+        # Only retrieval has no head, and so no number of outputs.
         is_retrieval = local.dataset.labels is None
         labels = _OUTPUTS.get(form, local.labels)
         class_name = write_model(
@@ -186,13 +195,14 @@ class Keeper:
                 texts = texts_of(local.dataset, row, setting.reading)
                 examples += [(text.strip(),) for text in texts]
         if not is_retrieval:
+            # In the run, the end of text was put behind each text; the written tokenizer does that by itself.
             limit = loaded.limits.labelled
             end = end_of_text(loaded.tokenizer)
-            read = []
-            for text in examples:
-                ended = (*text[:-1], text[-1] + end)
+            ids_of_run = []
+            for example in examples:
+                ended = (*example[:-1], example[-1] + end)
                 encoded = loaded.tokenizer(*ended, add_special_tokens=False)
-                read.append(encoded["input_ids"])
+                ids_of_run.append(encoded["input_ids"])
             tokenizer = ending_tokenizer(loaded.tokenizer, alone=True)
         else:
             # D6: the paper evaluates retrieval with begin-of-text and without end-of-text, so its sets are read so.
@@ -200,13 +210,14 @@ class Keeper:
             tokenizer = loaded.retrieval_tokenizer
             # One's own sets are read as the model's maker says, in training and afterwards.
             if local.dataset.is_own:
-                limit, tokenizer = setting.own_longest, setting.own_tokenizer
-            read = [tokenizer(*text)["input_ids"] for text in examples]
+                limit = setting.own_longest
+                tokenizer = setting.own_tokenizer
+            ids_of_run = [tokenizer(*example)["input_ids"] for example in examples]
         write_tokenizer(
             tokenizer,
             folder,
             max_length=limit,
-            read=zip(examples, read, strict=True),
+            read=zip(examples, ids_of_run, strict=True),
         )
         if is_retrieval:
             width = model.encoder.hidden_size
@@ -216,11 +227,11 @@ class Keeper:
 
 
 def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
-    """Refuse what could not be kept, before anything is fine-tuned: each form of model is written once and removed.
+    """Refuse a model that could not be kept, before anything is fine-tuned: it is written once and removed again.
 
     Raises:
-        UserError: code of strangers, half a model, a store that cannot be written, too little disk, or a model or
-            pooling that plain transformers does not compute.
+        UserError: the model needs code of its own or is half of an encoder-decoder, the store cannot be written, the
+            disk has too little room, or plain transformers does not compute the model or its pooling.
     """
     # A kept folder must load in plain transformers or sentence-transformers, without code of its own.
     if request.trust_remote_code:
@@ -252,11 +263,11 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     device = choose_device("cpu", "fp32")
     setting = Setting(loaded=loaded, device=device, head=request.head)
     # Written folders differ only by the dataset's form, so one model of each form is tried.
-    one_of_form = {data.dataset.form: name for name, data in sets.items()}
+    one_of_form = {local.dataset.form: name for name, local in sets.items()}
     for name in one_of_form.values():
-        reads = setting.reading_as(request.reading(name))
-        keeper = Keeper(request=request, setting=reads, sets=sets)
-        model = new_model(known[name], loaded.encoder, reads.pooling, setting.head)
+        as_read = setting.reading_as(request.reading(name))
+        keeper = Keeper(request=request, setting=as_read, sets=sets)
+        model = new_model(known[name], loaded.encoder, as_read.pooling, setting.head)
         try:
             with temporary_folder(base / "keep") as folder:
                 keeper.write(name, model, folder)
@@ -268,14 +279,18 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
 
 
 def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
-    """Refuse a folder whose disk lacks room for the weights of all cells, plus one more while a cell is replaced."""
+    """Refuse a folder whose disk lacks room for the encoders that are still to be kept, and for one more.
+
+    The one more is there while a better run's encoder replaces another.
+    """
     precision = choose_precision(request.device, request.precision)
     weights = sum(parameter.numel() for parameter in loaded.encoder.parameters())
     size = precision.weights.itemsize * weights
     lacking = 0
     for name in request.datasets:
         best = request.runs.best(request.name, name)
-        lacking += best is None or not request.runs.is_kept(best)
+        if best is None or not request.runs.is_kept(best):
+            lacking += 1
     needed = size * (lacking + 1)
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -305,18 +320,25 @@ def write_cards(request: RunRequest) -> list[Path]:
 
 
 def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
-    """Return the model card of a kept run: its use in Python, its scores, and those of the cell's other seeds."""
+    """Return the text of a kept run's model card: its use in Python, its scores, and the mean over the cell's seeds.
+
+    Args:
+        request: store, datasets and settings.
+        key: the run.
+        folder: the folder of its encoder, with manifest and tokenizer.
+    """
     dataset = request.known[key.dataset]
     record = record_of(request.runs.folder(key))
-    scores = request.runs.scores(key) or (math.nan, math.nan)
+    validation, test = request.runs.scores(key) or (math.nan, math.nan)
     metric = dataset.headline
     if not dataset.is_own:
         metric = f"{TASKS[dataset.task].metric}, paper protocol"
     rows = {
-        f"test, this run ({metric})": f"{100 * scores[1]:.2f}",
-        "validation, this run": f"{100 * scores[0]:.2f}",
+        f"test, this run ({metric})": f"{100 * test:.2f}",
+        "validation, this run": f"{100 * validation:.2f}",
         **_over_seeds(request.runs, key),
     }
+    # A dataset of one's own has its standard metric in the first row already.
     standard = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
     if standard is not None and not dataset.is_own:
         name = f"test, this run ({dataset.headline}, standard protocol)"
@@ -353,13 +375,13 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
 def _data_rows(request: RunRequest, dataset: str) -> dict[str, str]:
     """Return the rows of a card that say which data were used, for what, and under which licence."""
     trained_on = request.known[dataset].trained_on
-    roles = {trained_on: "trained", dataset: "scored"}
+    uses = {trained_on: "trained", dataset: "scored"}
     if trained_on == dataset:
-        roles = {dataset: "trained and scored"}
+        uses = {dataset: "trained and scored"}
     rows = {}
-    for name, role in roles.items():
+    for name, use in uses.items():
         licence = dataset_manifest(request.data, request.known[name]).licence
-        rows[f"data ({role})"] = f"{request.known[name].title} (licence: {licence})"
+        rows[f"data ({use})"] = f"{request.known[name].title} (licence: {licence})"
     return rows
 
 
@@ -373,34 +395,44 @@ def _card_table(rows: Mapping[str, str]) -> str:
 
 
 def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
-    """Return the mean test score over seeds, each at its best rate by validation, with Student's t interval."""
-    runs: dict[int, RunKey] = {}
-    scores: dict[RunKey, tuple[float, float]] = {}
+    """Return a card's row with the mean test score over a cell's seeds and Student's t interval.
+
+    Each seed counts with its run at the learning rate that is best by validation, as in the paper.
+
+    Args:
+        store: the run store.
+        best_key: a run of the cell.
+
+    Returns:
+        The row's value by its name; nothing with fewer than two seeds.
+    """
+    best_runs: dict[int, RunKey] = {}  # by seed
+    scores: dict[RunKey, tuple[float, float]] = {}  # validation and test
     for key in store.found(best_key.model, best_key.dataset):
         found = store.scores(key)
         if found is None:
             continue
         scores[key] = found
-        other = runs.setdefault(key.seed, key)
+        other = best_runs.setdefault(key.seed, key)
         # Between equal validation scores the smallest rate counts.
         if (found[0], -key.lr) > (scores[other][0], -other.lr):
-            runs[key.seed] = key
-    tests = [100 * scores[key][1] for key in runs.values()]
+            best_runs[key.seed] = key
+    tests = [100 * scores[key][1] for key in best_runs.values()]
     seeds = len(tests)
     if seeds < 2:
         return {}
     mean = f"test, mean over {seeds} seeds and its {LEVEL_IN_WORDS} interval"
-    words = f"{mean} (Student's t)"
+    row_name = f"{mean} (Student's t)"
     variance = statistics.variance(tests) / seeds
     df = seeds - 1.0
     if store.known[best_key.dataset].is_own_retrieval:
         # One's own set has few queries, so other queries would also move the mean: their variance is added.
-        by_query = np.array([_by_query(store, key) for key in runs.values()])
+        by_query = np.array([_by_query(store, key) for key in best_runs.values()])
         variance, df = _with_queries(variance, by_query)
         queries = by_query.shape[1]
-        words = f"{mean} over seeds and {queries} queries"
+        row_name = f"{mean} over seeds and {queries} queries"
     half = float(student.ppf(1 - ALPHA / 2, df)) * math.sqrt(variance)
-    return {words: f"{statistics.fmean(tests):.2f} ± {half:.2f}"}
+    return {row_name: f"{statistics.fmean(tests):.2f} ± {half:.2f}"}
 
 
 def _with_queries(
@@ -410,20 +442,24 @@ def _with_queries(
 
     Args:
         by_seeds: the variance of the mean over seeds, the queries as they are.
-        by_query: scores, shape (seeds, queries).
+        by_query: scores, shape (seeds, queries); two seeds or more.
     """
     seeds, queries = by_query.shape
     df = seeds - 1.0
+    # Between the mean scores of two seeds, over samples of the queries.
     covariance = np.cov(by_query) / queries
-    # The queries' part of the variance is what seeds share: the covariances between seeds, without the diagonal.
-    shared = float(covariance.sum() - np.trace(covariance))
-    over_queries = max(0.0, shared / (seeds * df))
+    # The queries' part of the variance is what seeds share: the mean covariance of two different seeds. The diagonal,
+    # a seed with itself, is left out, as the variance over seeds holds it already.
+    between_seeds = float(covariance.sum() - np.trace(covariance))
+    # An estimated covariance can be below 0, a part of a variance cannot.
+    over_queries = max(0.0, between_seeds / (seeds * df))
     variance = by_seeds + over_queries
-    parts = by_seeds**2 / df + over_queries**2 / max(1, queries - 1)
-    # Without any spread Satterthwaite's formula would divide 0 by 0.
-    if parts == 0:
+    # Satterthwaite: the squared variance, over the sum of its squared parts by their degrees of freedom.
+    uncertainty = by_seeds**2 / df + over_queries**2 / max(1, queries - 1)
+    # Without any spread this would divide 0 by 0.
+    if uncertainty == 0:
         return variance, df
-    return variance, variance**2 / parts
+    return variance, variance**2 / uncertainty
 
 
 def _by_query(store: RunStore, key: RunKey) -> list[float]:

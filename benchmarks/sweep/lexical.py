@@ -1,4 +1,4 @@
-"""BM25 as a row of a run store: what costs nothing, on retrieval sets of one's own."""
+"""BM25, the ranking by words, as a model of a run store: a baseline without training for one's own retrieval sets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SETTINGS = {"k1": K1, "b": B, "method": METHOD, "word": WORD, "stopwords": STOP
 
 
 def run_bm25(request: RunRequest) -> list[CellStatus]:
-    """Rank each dataset's documents by BM25, where that is not done, and return what is there then.
+    """Rank each dataset's documents by BM25, where that is not done yet, and return the state of each cell.
 
     Raises:
         UserError: there are runs of something else under the name.
@@ -39,10 +39,10 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
         name: load_dataset(request.data, request.known[name])
         for name in request.datasets
     }
-    descriptions = {name: _description(request, each) for name, each in sets.items()}
+    descriptions = {name: _description(request, local) for name, local in sets.items()}
     check_finished(request, descriptions)
-    store_definitions(request.store, [with_floor(each) for each in sets.values()])
-    # A request without training has one of each, as nothing depends on them.
+    store_definitions(request.store, [with_floor(local) for local in sets.values()])
+    # A request without training has one rate and one seed (`RunOptions.request`), as nothing depends on them.
     (lr,), (seed,) = request.lrs, request.seeds
     for name, dataset in sets.items():
         key = RunKey(model=request.name, dataset=name, lr=lr, seed=seed, task="IR")
@@ -78,7 +78,7 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
 
 
 def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
-    """Return the description of a BM25 run for its record, in the fields of a fine-tuning's."""
+    """Return what a BM25 run is made from, in the fields of a fine-tuning's description (`run_jobs.descriptions`)."""
     settings = description_hash(_SETTINGS)
     content = dataset.manifest.content
     return {
@@ -102,7 +102,7 @@ def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
 def ranked(dataset: LocalDataset) -> dict[str, Evaluation]:
     """Return the scores of BM25's ranking on both splits."""
     judged = judged_of(dataset)
-    # Title and text are joined as for encoders.
+    # Title and text are joined as for encoders, without a prompt.
     join = Embedding().document_text
     titles = dataset.corpus["title"].to_pylist()
     texts = [*map(join, dataset.corpus["text"].to_pylist(), titles)]
@@ -112,12 +112,20 @@ def ranked(dataset: LocalDataset) -> dict[str, Evaluation]:
 def _ranked(
     dataset: LocalDataset, judged: Judged, texts: list[str], split: str
 ) -> Evaluation:
-    """Return the scores on one split; of two equally similar documents the earlier one in the corpus is ahead."""
+    """Return the scores on one split; of two equally similar documents the earlier one in the corpus is ahead.
+
+    Args:
+        dataset: the dataset.
+        judged: its documents and judgements.
+        texts: the documents, in the order of the corpus.
+        split: `validation` or `test`.
+    """
     own = judged.own_documents(split)
     queries = dataset.queries(split)["text"].to_pylist()
     best_documents, best_scores = [], []
-    for row, found in enumerate(bm25_scores(texts, queries)):
-        scores = found.astype(np.float64)
+    # The scores of all documents, query by query.
+    for row, query_scores in enumerate(bm25_scores(texts, queries)):
+        scores = query_scores.astype(np.float64)
         if row in own:
             # -1 is less than any score of BM25: a query's own document must not be its answer.
             scores[own[row]] = -1.0
@@ -127,6 +135,7 @@ def _ranked(
     documents, similarities = np.stack(best_documents), np.stack(best_scores)
     qrels = judged.qrels[split]
     cutoff = FINE_TUNING.cutoff
+    # The paper's metric and the standard ones read the same ranking, the paper's metric only its first ten documents.
     predictions = RankingPredictions(
         query_ids=list(qrels),
         qrels=qrels,

@@ -1,4 +1,4 @@
-"""What `run` and its `--dry-run` look at before anything is computed: model, data, memory."""
+"""Checks of model, data and memory that `run` and its `--dry-run` make before anything is computed."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from common.progress import progress
 from pretraining.plan.devices import H100
 
 _SAMPLE = 64
-"""Rows whose length stands for all."""
+"""Training rows by which the mean length of all is estimated."""
 _SHARE = 0.15
-"""Of a GPU's rate that fine-tuning on short texts reaches."""
+"""Share of a GPU's peak FLOP/s that fine-tuning on short texts reaches."""
 
 
 def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDataset]]:
-    """Load the model and the datasets of a request, and check on the CPU that the one can read the other.
+    """Load the model and the datasets of a request, and check on the CPU that the model can read the datasets.
 
     Returns:
         The model, the precision of the runs, and the datasets that they are scored on.
@@ -61,7 +61,7 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
         check_labels(dataset)
     loaded = requested_model(request)
     check_special_tokens(loaded)
-    # Datasets of one form differ only in the number of labels.
+    # One dataset of each form is tried: to a model, datasets of one form differ only in the number of labels.
     one_of_form = {sets[name].dataset.form: sets[name] for name in request.datasets}
     for dataset in one_of_form.values():
         pooling = POOLINGS[request.reading(dataset.name).pooling]
@@ -84,7 +84,7 @@ def requested_model(request: RunRequest) -> LoadedModel:
 
 
 def check_labels(dataset: LocalDataset) -> None:
-    """Refuse labels for which the head has no class."""
+    """Refuse a dataset whose number of labels is not the number of the head's outputs."""
     entry = dataset.dataset
     number = len(dataset.labels)
     if FORMS[entry.form].label is not None and number != entry.labels:
@@ -104,8 +104,10 @@ def check_special_tokens(loaded: LoadedModel) -> None:
     rows = loaded.encoder.base.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
     for tokenizer in (loaded.tokenizer, loaded.retrieval_tokenizer):
         end = end_of_text(tokenizer)
+        # As in fine-tuning, the end of text stands in the text: it has to be read as one token.
         ids = tokenizer(f"a{end}", add_special_tokens=False)["input_ids"]
         end_id = tokenizer.convert_tokens_to_ids(end)
+        # The id of a token that the vocabulary lacks is that of the unknown token.
         is_unknown = end_id == tokenizer.unk_token_id and end != tokenizer.unk_token
         if ids[-1] != end_id or is_unknown:
             raise UserError(
@@ -129,26 +131,28 @@ def dry_run(
 ) -> int:
     """Put an input of the largest length that a run may have through the model with the dataset's head.
 
-    A row of the training or the evaluation data is repeated up to that length, computed on the CPU in the precision of
-    the run, and the weights are as they were afterwards.
+    A text of the evaluation data is repeated up to that length and computed on the CPU in the precision of the run.
+    Afterwards the weights are as they were.
 
     Args:
         dataset: the dataset that is evaluated.
         loaded: the model.
         precision: the run's precision.
         pooling: the run's pooling.
-        head: the run's head.
+        head: whose head is put on the encoder.
 
     Returns:
-        The length, in tokens.
+        The length of the input, in tokens.
 
     Raises:
         UserError: the model cannot read so many tokens, or its outputs are not finite.
     """
-    table = next(iter(dataset.evaluated().values()))
-    text = texts_of(dataset.dataset, table.slice(0, 1).to_pylist()[0])[0]
+    first_split = next(iter(dataset.evaluated().values()))
+    first_row = first_split.slice(0, 1).to_pylist()[0]
+    text = texts_of(dataset.dataset, first_row)[0]
     limits = loaded.limits
     length = limits.labelled
+    # Retrieval, which has no labels, has limits of its own in fine-tuning and in the paper's evaluation.
     if dataset.dataset.labels is None:
         length = max(limits.retrieval, limits.paper_retrieval)
     tokens = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"]
@@ -158,8 +162,11 @@ def dry_run(
     ids = torch.from_numpy(np.resize(np.array(tokens, dtype=np.int64), (1, length)))
     model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
-    weights = {name: parameter.data for name, parameter in model.named_parameters()}
+    loaded_weights = {
+        name: parameter.data for name, parameter in model.named_parameters()
+    }
     try:
+        # The parameters get converted copies, and below their loaded tensors again.
         for parameter in model.parameters():
             parameter.data = parameter.data.to(precision.weights)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast):
@@ -173,7 +180,7 @@ def dry_run(
         ) from None
     finally:
         for name, parameter in model.named_parameters():
-            parameter.data = weights[name]
+            parameter.data = loaded_weights[name]
         model.train(was_training)
     if not bool(torch.isfinite(outputs).all()):
         raise UserError(
@@ -186,49 +193,57 @@ def dry_run(
 def run_bytes(
     encoder: Encoder, precision: Precision, positions: int
 ) -> tuple[int, int]:
-    """Return the bytes that a run keeps for the model, and for the activations of a pass of so many positions.
+    """Return the bytes that a run keeps in memory: those for the model, and those for the activations of a pass.
 
-    The model's are its weights, the copy that they are reset from, gradients, and AdamW's two moments. What a position
-    keeps for the backward pass is counted in a small pass on the CPU.
+    The model's are its weights, the copy that they are reset from, gradients, and AdamW's two moments. Activations are
+    what a forward pass saves for the backward pass; they are counted in a small pass on the CPU.
+
+    Args:
+        encoder: the model.
+        precision: the run's precision.
+        positions: positions of the largest pass of a run.
     """
     parameters = [*encoder.parameters()]
     weights = {parameter.untyped_storage().data_ptr() for parameter in parameters}
-    # Bytes of each storage by its address: several tensors may be views of one.
-    kept: dict[int, int] = {}
+    # Bytes of each saved storage by its address: several tensors may be views of one storage.
+    saved: dict[int, int] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def count(tensor: Tensor) -> Tensor:
+        """Count a tensor that torch saves for the backward pass, unless it is a weight; return it unchanged."""
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
+            saved[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     length = 64
     ids = torch.zeros((1, length), dtype=torch.long)
-    # Kept outputs keep their saved tensors alive, so that no address is used again and counted once for two.
+    # The list keeps the output, and with it all saved tensors, alive: else the address of a freed one could come again
+    # and two would count as one.
     outputs = []
     with (
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast),
     ):
         outputs.append(encoder(ids, torch.tensor([length])))
     numbers = sum(parameter.numel() for parameter in parameters)
     # Five: weights, their copy, gradients and AdamW's two moments.
     of_model = 5 * numbers * precision.weights.itemsize
-    return of_model, sum(kept.values()) // length * positions
+    return of_model, sum(saved.values()) // length * positions
 
 
 def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
-    """Return how long fine-tuning on a retrieval set of one's own takes, estimated from a pass of a few texts here."""
+    """Return in words how long all runs on a retrieval set of one's own take, estimated from a pass of a few texts."""
     rows = dataset.train.slice(0, _SAMPLE).to_pylist()
     texts: list[str] = []
     for row in rows:
         texts += texts_of(dataset.dataset, row, setting.reading)
     ids = encode_as_written(setting.own_tokenizer, texts, setting.own_longest)
-    a_step = ids.lengths.sum() / len(rows) * request.fine_tuning.batch
+    tokens_per_step = ids.lengths.sum() / len(rows) * request.fine_tuning.batch
     steps = fine_tuning_steps(dataset, request.fine_tuning)
-    tokens = float(a_step * steps * len(request.lrs) * len(request.seeds))
+    tokens = float(tokens_per_step * steps * len(request.lrs) * len(request.seeds))
     encoder = setting.loaded.encoder
     few = np.arange(min(4, len(texts)))
+    # Padded with 0: any id will do, as the lengths tell what is real.
     padded = torch.from_numpy(ids.padded(few, 0, 0)).long()
     lengths = torch.from_numpy(ids.lengths[few])
     seconds_per_token = 0.0
@@ -244,13 +259,13 @@ def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     # 6: two operations for each parameter and token forward, four backward.
     on_gpu = 6 * parameters * tokens / (_SHARE * H100.peak) / 3600
     return (
-        f"a step reads {a_step:,.0f} tokens; all runs take about {on_cpu:.2g} hours of this CPU as it "
+        f"a step reads {tokens_per_step:,.0f} tokens; all runs take about {on_cpu:.2g} hours of this CPU as it "
         f"is now, or {on_gpu:.2g} of an H100, evaluation apart"
     )
 
 
 def validate(request: RunRequest) -> Iterator[str]:
-    """Check everything that a run needs, and yield lines that say what the model is, and what a run keeps in memory.
+    """Check everything that a run needs, and yield lines on the model, the memory of a run, and each dataset.
 
     Raises:
         UserError: the first thing that a run would stumble over.
@@ -259,8 +274,9 @@ def validate(request: RunRequest) -> Iterator[str]:
     loaded, precision, sets = preflight(request)
     positions = request.positions or choose_kind(request.device).positions
     parameters = sum(p.numel() for p in loaded.encoder.parameters())
-    sizes = run_bytes(loaded.encoder, precision, positions)
-    model_size, activations_size = (f"{size / 2**30:.2f} GiB" for size in sizes)
+    model_bytes, activation_bytes = run_bytes(loaded.encoder, precision, positions)
+    model_size = f"{model_bytes / 2**30:.2f} GiB"
+    activations_size = f"{activation_bytes / 2**30:.2f} GiB"
     yield (
         f"model {request.name}: {type(loaded.encoder.base).__name__}, {parameters / 1e6:,.1f}M parameters, "
         f"{loaded.encoder.description}, inputs up to {loaded.limits.labelled} tokens"
@@ -274,12 +290,12 @@ def validate(request: RunRequest) -> Iterator[str]:
     for dataset in sets:
         if "corpus" in dataset.tables:
             yield f"{dataset.name}: {dataset.corpus.num_rows:,} documents are searched for each query"
-        reads = setting.reading_as(request.reading(dataset.name))
-        cut = window_cuts(dataset, reads)
+        as_read = setting.reading_as(request.reading(dataset.name))
+        cut = window_cuts(dataset, as_read)
         if cut:
             yield f"{dataset.name}: {cut}"
         if dataset.dataset.is_own_retrieval and runs_left:
-            yield f"{dataset.name}: {_hours(dataset, reads, request)}"
+            yield f"{dataset.name}: {_hours(dataset, as_read, request)}"
     if request.keep == "best":
         yield f"kept: the weights of the best run of each dataset, in {request.store / 'encoders'}"
     yield f"{runs_left} runs to do; everything they need is available"

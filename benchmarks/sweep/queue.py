@@ -1,9 +1,10 @@
-"""The queue of fine-tunings: whoever is free takes the next one, by the lock of a file.
+"""The queue of fine-tunings: a process that is free takes the next one by locking a file.
 
-Any number of processes share a store, those of one call as those of other jobs and nodes: each goes through the
-fine-tunings that are not done, takes those that nobody holds, and looks once more whether they are still to be done.
-A claim ends with its process, however that ends. Which runs are left, and which failed ones are retried, is decided in
-`jobs`. Every process computes with one thread on a CPU, so a run's bytes do not depend on how many there are.
+Any number of processes share a store, those of one call as well as those of other calls and nodes. Each goes through
+the fine-tunings that are not done, claims one that no other process has claimed, and looks once more whether it is
+still to be done. A claim ends with its process, however that ends. `run_jobs` decides which runs are left, and which
+failed runs are retried. Every process computes with one thread on a CPU, so a run's bytes do not depend on how many
+processes there are.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tqdm import tqdm
 from benchmarks.finetuning.device import Precision, choose_device, choose_kind
 from benchmarks.finetuning.encoders import LoadedModel
 from benchmarks.finetuning.heads import POOLINGS
+from benchmarks.finetuning.trainer import Watch
 from benchmarks.metrics.floor import with_floor
 from benchmarks.own_datasets.definitions import store_definitions
 from benchmarks.runs import RunKey
@@ -55,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 def run_grid(request: RunRequest) -> list[CellStatus]:
-    """Do the runs of a request that are not done yet, and return what is there then, cell by cell.
+    """Do the runs of a request that are not done yet, and return the state of each cell.
 
     Raises:
         UserError: an unknown name, data or a model that is not there, or a store with runs of something else.
@@ -75,7 +77,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
                 # More threads would not survive the forks of workers.
                 torch.set_num_threads(1)
             loaded, precision, sets = preflight(request)
-            # Once more, with the floors, for which the data had to be read.
+            # Stored once more: now the data are read, the definitions have the score of a constant prediction as well.
             store_definitions(request.store, [with_floor(dataset) for dataset in sets])
             if _left(jobs):
                 _do_jobs(jobs, request, loaded, precision)
@@ -87,10 +89,12 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
                 _do_jobs(lost, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
-        # Another call with other settings may have begun when no run was there yet, and have done some of these.
+        # Another call with other settings may have begun when no run was there yet, and have done some of these. All
+        # jobs have the same descriptions.
         check_finished(request, jobs[0].descriptions)
-    for folder in write_cards(request) if keeps else ():
-        log.info("the best run's encoder is in %s", folder)
+    if keeps:
+        for folder in write_cards(request):
+            log.info("the best run's encoder is in %s", folder)
     return [
         cell_status(request.runs, request.name, name, request.lrs, request.seeds)
         for name in request.datasets
@@ -103,8 +107,9 @@ def _do_jobs(
     loaded: LoadedModel,
     precision: Precision,
 ) -> None:
-    """Do the remaining jobs here, or side by side in workers: forked workers have the model, fresh ones load it."""
+    """Do the remaining fine-tunings of jobs, in this process or side by side in several workers."""
     kind = choose_kind(request.device)
+    # Bytes of a run, by which workers on a CPU are counted.
     run_size = 0
     if not kind.gpu:
         positions = request.positions or kind.positions
@@ -114,7 +119,8 @@ def _do_jobs(
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
-    # A fork has no access to a GPU that its parent has used.
+    # A fork has the model in its memory, but no access to a GPU that its parent has used. So for GPUs workers start
+    # fresh, and each loads the model itself.
     model = None if kind.gpu else loaded
     calls = [
         functools.partial(_work, jobs, devices, worker, model)
@@ -124,7 +130,14 @@ def _do_jobs(
 
 
 def _devices(request: RunRequest, run_size: int) -> list[str]:
-    """Return the device of each worker: all GPUs in turn; on a CPU as many workers as were asked for, or as fit."""
+    """Return the device of each worker.
+
+    With several workers on GPUs, all GPUs in turn; on a CPU, the CPU for as many workers as were asked for, or as fit.
+
+    Args:
+        request: device and number of workers.
+        run_size: bytes of memory that a run needs on a CPU.
+    """
     kind = choose_kind(request.device)
     if not kind.gpu:
         return [request.device] * (request.workers or _fitting(run_size))
@@ -139,7 +152,7 @@ def _devices(request: RunRequest, run_size: int) -> list[str]:
 
 
 def _fitting(run_size: int) -> int:
-    """Return how many runs fit side by side: by cores, or OMP_NUM_THREADS where it is set, and by free memory."""
+    """Return how many runs of a size in bytes fit side by side: by free memory, and by cores or OMP_NUM_THREADS."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     usable = int(threads) if threads.isdigit() else cores()
     # Forked workers were tried only on Linux, so elsewhere there is one.
@@ -151,7 +164,7 @@ def _fitting(run_size: int) -> int:
 def _model(
     request: RunRequest, device: str, loaded: LoadedModel | None
 ) -> ResettableModel:
-    """Return the model on its device, loaded here if it is not `loaded`; a worker on a CPU has one thread."""
+    """Return the model on its device, loaded here where `loaded` is None; a worker on a CPU has one thread."""
     chosen = choose_device(
         device,
         request.precision,
@@ -177,17 +190,23 @@ def _work(
     loaded: LoadedModel | None,
     stop: Stop,
 ) -> None:
-    """Do all fine-tunings that no other process is doing, as the worker of that number, on its device of `devices`.
+    """Do all fine-tunings that no other process is doing.
 
-    Workers begin at different jobs. `loaded`: the model of a forked worker; None: it is loaded here.
+    Args:
+        jobs: all jobs of the request.
+        devices: the device of each worker.
+        worker: the number of this worker.
+        loaded: the model, which a forked worker has from its parent; None: it is loaded here.
+        stop: says whether another worker failed.
     """
     alone = len(devices) == 1
     if not alone:
         # Other workers tokenise at the same time, and threads of all would compete for the cores.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     model = _model(jobs[0].request, devices[worker], loaded)
+    # Each worker begins at another job and goes round from there, so that not all of them prepare the same one.
     first = worker * len(jobs) // len(devices)
-    done = 0
+    fine_tunings = 0
     seconds = 0.0
     for job in _twice((*jobs[first:], *jobs[:first])):
         prepared = None
@@ -209,24 +228,26 @@ def _work(
                     )
                 start = time.perf_counter()
                 title = f"{job} {runs[0].folder.name}"
-                outcome = prepared.run(
-                    todo,
-                    functools.partial(progress, what=title, unit="step")
-                    if alone
-                    else iter,
-                )
+                # Only a worker without others shows a progress bar.
+                watch: Watch = iter
+                if alone:
+                    watch = functools.partial(progress, what=title, unit="step")
+                outcome = prepared.run(todo, watch)
                 took = time.perf_counter() - start
-            done += 1
+            fine_tunings += 1
             seconds += took
             left = _left(jobs)
-            remaining = duration(seconds / done * left / len(devices))
+            remaining = duration(seconds / fine_tunings * left / len(devices))
             _say(
                 f"{title}: {outcome}; {duration(took)}, {left} left, about {remaining}"
             )
 
 
 def _twice(jobs: Sequence[RunJob]) -> Iterator[RunJob]:
-    """Yield the jobs, and once more where something is left: a claim of a process that was killed is gone by then."""
+    """Yield the jobs, and all once more if runs are left.
+
+    Another process may have held a run in the first round and been killed: a second later its claim is gone.
+    """
     yield from jobs
     if _left(jobs):
         time.sleep(1)
@@ -234,13 +255,14 @@ def _twice(jobs: Sequence[RunJob]) -> Iterator[RunJob]:
 
 
 def _left(jobs: Sequence[RunJob]) -> int:
-    """Return how many fine-tunings are still to be done."""
+    """Return how many fine-tunings are still to be done: those with a pending run."""
     return sum(bool(job.pending(runs)) for job in jobs for runs in job.fine_tunings)
 
 
 @contextlib.contextmanager
 def _claim(job: RunJob, runs: Sequence[RunKey]) -> Iterator[bool]:
-    """Hold a fine-tuning; yield False when another process has it."""
+    """Claim a fine-tuning for the time of a `with` block; yield whether this process has it, and not another one."""
+    # All runs of a fine-tuning have the same file to lock.
     path = job.request.runs.claim(runs[0])
     with try_lease(path) as holder:
         if holder is not None:
@@ -249,7 +271,7 @@ def _claim(job: RunJob, runs: Sequence[RunKey]) -> Iterator[bool]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words, of the unit that suits it."""
+    """Return a time in seconds, minutes or hours: `12.3 s`, `4 min`, `1.5 h`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
@@ -262,14 +284,14 @@ def _say(line: str) -> None:
 
 
 Stop = Callable[[], bool]
-"""Says whether another call failed, so that this one should end what it is at and begin nothing new."""
+"""Says whether another call failed. Then a call ends its fine-tuning and begins no other."""
 
 
 def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> None:
     """Make calls at once, each in a process that ends with this one.
 
     Args:
-        calls: what is done.
+        calls: functions to call, with a `Stop`.
         fresh: start fresh processes instead of forking this one, for GPUs, which a forked process cannot use; calls
             must then be picklable.
 
@@ -290,6 +312,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
     try:
         for process in processes:
             process.start()
+        # `wait` returns the sentinels, which are handles of the system, of processes that have ended.
         running = {process.sentinel: process for process in processes}
         while running:
             for sentinel in wait(list(running)):
@@ -299,13 +322,16 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
                 if ended.exitcode:
                     stop.set()
     finally:
+        # Alive only if waiting for them was interrupted.
         for process in processes:
             if process.is_alive():
                 process.kill()
                 process.join()
     if not errors.empty():
         raise errors.get()
-    for code in (process.exitcode for process in processes):
+    for process in processes:
+        code = process.exitcode
+        # Below 0: the number of the signal that killed the process.
         if code is not None and code < 0:
             name = signal.Signals(-code).name
             raise UserError(
@@ -317,7 +343,10 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
 
 
 def _call(call: Callable[[Stop], None], stop: Any, errors: Any, parent: int) -> None:
-    """Make a call in a process that ends with its parent; the parent answers Ctrl-C, and ends its children."""
+    """Make a call in a worker's process, and put what it raises into the queue `errors`.
+
+    The process ends with its parent. Ctrl-C is left to the parent, which ends its workers.
+    """
     become_worker(parent)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
     try:

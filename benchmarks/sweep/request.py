@@ -102,14 +102,18 @@ class RunRequest(Computation):
         return RunStore(self.store, self.known)
 
     @cached_property
-    def _made(self) -> Embedding:
+    def _as_made(self) -> Embedding:
+        """How the model's maker means texts to be read."""
         # Cached, so that the model's folder is looked for and read once for all datasets.
         return made_embedding(
             resolve(self.model, revision=self.revision, code=self.trust_remote_code)
         )
 
     def reading(self, name: str) -> Embedding:
-        """Return how texts of a dataset are read: retrieval sets of one's own as the model's maker means it.
+        """Return how texts of a dataset become vectors: pooling, prompts, longest text.
+
+        Retrieval sets of one's own are read as the model's maker means it, where options say nothing else. All other
+        datasets are read in the paper's way, with the pooling of the options.
 
         Raises:
             UserError: the model is not there, or its maker's pooling is not computed here.
@@ -119,7 +123,7 @@ class RunRequest(Computation):
             return replace(
                 PAPER_READING, pooling=self.pooling or "mean", longest=longest
             )
-        made = self._made
+        made = self._as_made
         pooling = self.pooling or made.pooling
         if self.pooling is None and pooling not in COMPUTED:
             raise UserError(
@@ -130,18 +134,20 @@ class RunRequest(Computation):
         if longest == FINE_TUNING.max_length:
             longest = made.longest or longest
         query, document = self.prompts or (made.query, made.document)
+        # The maker's pooling may go on behind the word: `last without the prompt`.
+        is_made_for_last = made.pooling.startswith("last")
         return Embedding(
             pooling=pooling,
             query=query,
             document=document,
-            ends=pooling == "last" and not made.pooling.startswith("last"),
+            ends=pooling == "last" and not is_made_for_last,
             longest=longest,
             lower=made.lower,
         )
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The datasets that have to be there: what is trained on, and what is evaluated."""
+        """Names of the datasets that have to be there, each once: those trained on, and those evaluated."""
         names: list[str] = []
         for name in self.datasets:
             names += (self.known[name].trained_on, name)
@@ -150,7 +156,7 @@ class RunRequest(Computation):
 
 def model_name(model: str, name: str | None) -> str:
     """Return the model's name in the store: as given, or the last part of its path or id."""
-    # Resolved, because `.` and `..` have no name.
+    # Resolved, because the paths `.` and `..` themselves end in no name.
     chosen = name or Path(model).expanduser().resolve().name
     if not _NAME.fullmatch(chosen):
         raise UserError(
@@ -163,7 +169,15 @@ def model_name(model: str, name: str | None) -> str:
 def dataset_names(
     words: Sequence[str], known: Mapping[str, Dataset] = DATASETS
 ) -> tuple[str, ...]:
-    """Return the names of the given datasets and of given tasks' datasets, each once; all known if none is given."""
+    """Return names of datasets, each once; all known datasets if no word is given.
+
+    Args:
+        words: names of datasets, and of tasks, which stand for the paper's three datasets of the task.
+        known: the datasets by name.
+
+    Raises:
+        UserError: a word is neither.
+    """
     names: list[str] = []
     for word in words or known:
         if word in TASKS:

@@ -1,9 +1,9 @@
-"""What is to be done, and what it is made from: compared with every finished run before any of them is reused.
+"""Jobs, and descriptions of what their runs are made from, compared with every finished run before any is reused.
 
-Cells that are trained on the same data form a job; for retrieval that makes three cells of one fine-tuning. A run's
-description has the hashes of the model's weights and tokenizer and of its data, its settings, and the versions of the
-protocol and of the code that decides scores. Paths, names, machines and commits are no part of it: they change without
-changing a score.
+A cell is one model on one dataset: a run for each learning rate and seed. Cells that are trained on the same data form
+a job; in retrieval, three cells share each fine-tuning. A run's description has the hashes of the model's weights and
+tokenizer and of its data, its settings, and the versions of the protocol and of the code that decides scores. Paths,
+names, machines and commits are no part of it: they change without changing a score.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from common.plain_text import redacted
 log = logging.getLogger(__name__)
 
 _OF_MODEL = fields_that_decide("of the model")
+"""Fields of a description that all runs of a model share: weights and tokenizer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +48,9 @@ class RunJob:
     descriptions: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """For each dataset what its runs are made from (`descriptions`)."""
+    """For each dataset the description of what its runs are made from, as the function `descriptions` returns it."""
     again: frozenset[RunKey] = frozenset()
-    """Done runs that are repeated while they are their cell's best and their weights are not kept."""
+    """Runs to repeat although they are done, as long as they are their cell's best and their weights are not kept."""
 
     def __str__(self) -> str:
         return f"{self.request.name} on {self.trained_on}"
@@ -57,47 +58,54 @@ class RunJob:
     @property
     def fine_tunings(self) -> list[tuple[RunKey, ...]]:
         """The runs of each fine-tuning, one per dataset; learning rates outermost, then seeds."""
-        asked = self.request
+        request = self.request
         cells = [
-            cell_keys(asked.name, asked.known[name], asked.lrs, asked.seeds)
+            cell_keys(request.name, request.known[name], request.lrs, request.seeds)
             for name in self.datasets
         ]
+        # Each cell lists its runs in the same order: the first runs of all cells are of one fine-tuning, and so on.
         return list(zip(*cells, strict=True))
 
     @property
     def runs(self) -> list[RunKey]:
-        """All runs of its fine-tunings, in their order."""
-        return [key for each in self.fine_tunings for key in each]
+        """The runs of all fine-tunings, in their order."""
+        return [key for keys in self.fine_tunings for key in keys]
 
     def pending(self, runs: Iterable[RunKey] | None = None) -> list[RunKey]:
-        """Return which of the job's runs, or of the given ones, are still to be done."""
+        """Return which runs are still to be done, of the given ones or of all of the job."""
 
-        def waits(key: RunKey) -> bool:
-            """Return whether a run is to be done: not there, its weights lost, or failed under other settings."""
+        def is_pending(key: RunKey) -> bool:
+            """Return whether a run is not done, has lost its weights, or failed under other settings."""
             state = self.request.runs.state(key)
             if state.done:
                 return key in self.again and self.request.runs.is_lost(key)
-            if state.reason is None:
+            has_failed = state.reason is not None
+            if not has_failed:
                 return True
+            # A run that failed is tried again only if its settings have changed since.
             before = state.description
             if before is None:
                 return False
-            # A run that failed is tried again if the settings have changed since.
             now = self.descriptions.get(key.dataset, before)
             return first_difference(before, now) is not None
 
-        return list(filter(waits, runs or self.runs))
+        return list(filter(is_pending, runs or self.runs))
 
 
 def jobs_of(
     request: RunRequest, descriptions: Mapping[str, Mapping[str, Any]] | None = None
 ) -> list[RunJob]:
-    """Group a request's datasets by their training set; `descriptions` say what their runs are made from."""
+    """Return the jobs of a request: its datasets grouped by their training set.
+
+    Args:
+        request: the runs that are asked for.
+        descriptions: for each dataset what its runs are made from.
+    """
     groups: dict[str, list[str]] = {}
+    # Datasets with one training set share its fine-tunings, as NQ and MS MARCO do.
     for name in request.datasets:
         groups.setdefault(request.known[name].trained_on, []).append(name)
     jobs = []
-    # Datasets with one training set share its fine-tunings, as NQ and MS MARCO do.
     for trained_on, evaluated in groups.items():
         job = RunJob(
             request=request,
@@ -110,7 +118,9 @@ def jobs_of(
 
 
 def compared_jobs(request: RunRequest) -> list[RunJob]:
-    """Return the jobs of a request once every finished run of theirs has been compared with what is asked for.
+    """Return the jobs of a request, after comparing every finished run of its model with what is asked for.
+
+    Results that cannot be used are named in a warning.
 
     Raises:
         UserError: as `descriptions` and `check_finished`.
@@ -119,34 +129,36 @@ def compared_jobs(request: RunRequest) -> list[RunJob]:
     check_finished(request, wanted)
     jobs = jobs_of(request, wanted)
     store = request.runs
-    for key in (key for job in jobs for key in job.runs):
-        fault = store.state(key).fault
-        if fault is not None:
-            log.warning("%s %s; the run will be repeated", store.folder(key), fault)
+    for job in jobs:
+        for key in job.runs:
+            fault = store.state(key).fault
+            if fault is not None:
+                log.warning("%s %s; the run will be repeated", store.folder(key), fault)
     return jobs
 
 
 def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
-    """Return jobs of the runs to repeat so that each cell's best weights are kept; cells may share a run."""
+    """Return jobs that repeat the best run of each cell whose weights should be kept and are not."""
     lost: list[RunJob] = []
     for job in jobs:
-        asked = job.request
-        # Runs with the same learning rate and seed are one fine-tuning.
+        request = job.request
+        # The best runs of several cells may be of one fine-tuning, which has a learning rate and a seed: it is repeated
+        # once for all of them.
         best_runs: dict[tuple[float, int], list[RunKey]] = {}
         for name in job.datasets:
-            best = asked.runs.best(asked.name, name)
-            if best is not None and asked.runs.is_lost(best):
+            best = request.runs.best(request.name, name)
+            if best is not None and request.runs.is_lost(best):
                 best_runs.setdefault((best.lr, best.seed), []).append(best)
         for (lr, seed), keys in best_runs.items():
             names = tuple(key.dataset for key in keys)
-            request = replace(asked, datasets=names, lrs=(lr,), seeds=(seed,))
+            narrowed = replace(request, datasets=names, lrs=(lr,), seeds=(seed,))
             again = frozenset(keys)
-            lost.append(replace(job, request=request, datasets=names, again=again))
+            lost.append(replace(job, request=narrowed, datasets=names, again=again))
     return lost
 
 
 def forget_failed(jobs: Iterable[RunJob]) -> None:
-    """Delete what is recorded of runs that failed, so that they are tried again."""
+    """Delete the files of runs that failed, so that these are tried again."""
     for job in jobs:
         for key in job.runs:
             if job.request.runs.state(key).reason is not None:
@@ -170,8 +182,12 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         except UserError as error:
             if name in request.datasets:
                 raise
-            # The user asked for another dataset, and may not know that it is trained on this one.
-            scored = [one for one in request.datasets if known[one].trained_on == name]
+            # Only a training set: the user asked for another dataset, and may not know that it is trained on this one.
+            scored = [
+                dataset
+                for dataset in request.datasets
+                if known[dataset].trained_on == name
+            ]
             raise UserError(
                 f"{scored[0]} is evaluated with a model fine-tuned on {name}: {error}"
             ) from None
@@ -219,10 +235,10 @@ def _reading(request: RunRequest, name: str) -> dict[str, Any]:
 
 
 def _direction(folder: Path) -> dict[str, str]:
-    """Return how a decoder of another class is made bidirectional; nothing for encoders and the paper's class.
+    """Return the field that says how a decoder of another class is made bidirectional; none for other models.
 
-    Decoders' runs without this field were made with a full mask, which opens sliding windows, too: they do not agree
-    with new ones.
+    Runs of decoders without this field were made with a full mask, which also opens sliding windows: they do not agree
+    with new runs.
     """
     model_type = read_config(folder).get("model_type")
     return {"direction": "configuration"} if is_decoder_type(model_type) else {}
@@ -235,19 +251,23 @@ def check_finished(
 
     Args:
         request: the runs that are asked for.
-        wanted: `descriptions(request)`. Of other datasets' runs, weights and tokenizer are compared.
+        wanted: `descriptions(request)`, by dataset. Runs on other datasets are compared by weights and tokenizer only.
 
     Raises:
-        UserError: a run was made from something else, or does not say what from.
+        UserError: a run was made from something else, or does not say what it was made from.
     """
-    of_model = {name: next(iter(wanted.values()))[name] for name in _OF_MODEL}
+    # The same in all descriptions of a request.
+    any_description = next(iter(wanted.values()))
+    of_model = {name: any_description[name] for name in _OF_MODEL}
     for dataset in request.known.values():
         # None for a dataset that is not asked for.
         now = wanted.get(dataset.name)
         for key in request.runs.found(request.name, dataset.name):
             state = request.runs.state(key)
-            # For a dataset that is not asked for, a run without a description is accepted.
-            if not state.done or (state.description is None and now is None):
+            if not state.done:
+                continue
+            # A run of the release has no description. It is accepted on a dataset that is not asked for.
+            if state.description is None and now is None:
                 continue
             folder = request.runs.folder(key)
             if state.description is None:
@@ -267,7 +287,15 @@ def check_finished(
 
 
 def _differs(request: RunRequest, source: str, name: str, old: Any, new: Any) -> str:
-    """Return a sentence on the field `name`, in which a finished run of the model at `source` is not as asked for."""
+    """Return how a finished run differs from what is asked for, as the end of a sentence that begins with the run.
+
+    Args:
+        request: the runs that are asked for.
+        source: the model as the finished run's command named it.
+        name: the field of the description that differs.
+        old: its value of the finished run.
+        new: its value now.
+    """
     before, now = _short(old), _short(new)
     if name in _OF_MODEL:
         model = redacted(request.model)
@@ -279,6 +307,8 @@ def _differs(request: RunRequest, source: str, name: str, old: Any, new: Any) ->
 
 
 def _short(value: Any) -> str:
-    """Return a value as JSON, a SHA-256 by its first 12 digits."""
+    """Return a value as JSON; a SHA-256, which has 64 digits, by its first 12."""
     text = json.dumps(value)
-    return f"{text[1:13]}..." if isinstance(value, str) and len(value) == 64 else text
+    if isinstance(value, str) and len(value) == 64:
+        return f"{text[1:13]}..."  # without the quotation mark of JSON
+    return text

@@ -1,6 +1,7 @@
-"""A run store as `benchmarks run` sees it: its runs, whose weights it keeps, who works on what. Light: no torch.
+"""A run store as `benchmarks run` sees it: its runs, the kept weights, and who works on what. Light: no torch.
 
-A run is done when results.json parses, is complete, agrees with itself, and all files are what its manifest says.
+A run is done when its results.json parses, is complete, agrees with itself, and all files are what its manifest says.
+A cell is one model on one dataset: its runs differ in learning rate and seed.
 
     results/<model>/<task>/<dataset>/lr1e-04_sd0/       a run
     encoders/<model>/<task>/<dataset>/lr1e-04_sd0/      the weights of a cell's best run: config.json, README.md, ...
@@ -53,7 +54,7 @@ class RunState:
     fault: str | None = None
     """Why the results that are there cannot be used."""
     reason: str | None = None
-    """Why the run failed, of one that did."""
+    """Why the run failed; None: it did not fail."""
     description: Mapping[str, Any] | None = None
     """What the run was made from, where its manifest says it; the release has no manifests."""
     source: str = ""
@@ -99,8 +100,9 @@ class RunStore:
         return found_keys(self.path, model, self.known[dataset])
 
     def scores(self, key: RunKey) -> tuple[float, float] | None:
-        """Return the scores by which the analysis counts a run (`counted_scores`); None of one that is not done."""
+        """Return the validation and test score by which the analysis counts a run; None if the run is not done."""
         scores, dataset = self.state(key).scores, self.known[key.dataset]
+        # On the paper's datasets these are the scores of results.json (`counted_scores`).
         if scores is None or not dataset.is_own:
             return scores
         # A run that does not record this metric is counted with the scores of results.json.
@@ -109,19 +111,23 @@ class RunStore:
         return scores
 
     def best(self, model: str, dataset: str) -> RunKey | None:
-        """Return the run of a cell with the best validation score, of equal ones that of the lowest rate, then seed."""
+        """Return the run of a cell with the best validation score; None if none is done.
+
+        Of runs with equal scores it is the one with the lowest learning rate, then the lowest seed.
+        """
         ranks = {}
         for key in self.found(model, dataset):
             scores = self.scores(key)
             if scores is not None:
-                ranks[key] = (scores[0], -key.lr, -key.seed)
+                validation, _ = scores
+                ranks[key] = (validation, -key.lr, -key.seed)
         return max(ranks, key=lambda key: ranks[key], default=None)
 
     def is_kept(self, key: RunKey) -> bool:
-        """Return whether the weights of a run that is done are there, undamaged, and made by what its description says.
+        """Return whether the weights of a done run are kept, undamaged, and made from what the run's description says.
 
         Raises:
-            UserError: they are not, and something else is in their place.
+            UserError: they are not, and files that this package did not write are in their place.
         """
         folder = self.kept_folder(key)
         try:
@@ -134,7 +140,8 @@ class RunStore:
             pass
         except UserError as error:
             log.warning("%s; it will be made again", error)
-        # A damaged file of ours may be replaced; a file of any other name is not ours to remove.
+        # A damaged file of ours may be replaced; a file of any other name is not ours to remove. So names are compared,
+        # without the hashes of the files.
         others = strangers(folder, dict.fromkeys(kept_files(folder), ""))
         if others:
             raise UserError(
@@ -144,7 +151,7 @@ class RunStore:
         return False
 
     def is_lost(self, key: RunKey) -> bool:
-        """Return whether a run is the best of its cell and its weights are not there."""
+        """Return whether a run is the best of its cell, so that its weights should be kept, and they are not."""
         return self.best(key.model, key.dataset) == key and not self.is_kept(key)
 
     def _asked_path(self, model: str, dataset: str) -> Path:
@@ -152,7 +159,7 @@ class RunStore:
         return self.path / "asked" / model / f"{dataset}.json"
 
     def asked(self, model: str, dataset: str) -> set[tuple[float, int]]:
-        """Return learning rate and seed of the runs of a cell that were asked for; none where the file is damaged."""
+        """Return learning rate and seed of each run of a cell that was asked for; none where the file is damaged."""
         # The file only says which runs to count: without it, all runs that are there are counted.
         try:
             asked = strict_json(read_bounded(self._asked_path(model, dataset)))
@@ -165,6 +172,7 @@ class RunStore:
         # Calls with other rates and seeds share the store, and `status` counts the runs that any of them wants.
         asked = self.asked(model, dataset)
         path = self._asked_path(model, dataset)
+        # A file of this command has one run at least, so it is damaged or somebody else's: not to be overwritten.
         if path.exists() and not asked:
             raise UserError(
                 f"{path} is not a list of runs, as this command writes it; move it elsewhere, or choose another --out"
@@ -179,7 +187,7 @@ class RunStore:
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """Return what changes with a file; None where it is not there."""
+    """Return numbers that differ once a file has changed; None where there is no file."""
     try:
         stat = path.stat()
     except OSError:
@@ -190,7 +198,14 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
 
 @functools.lru_cache(maxsize=100_000)
 def _look(folder: Path, *stamps: object) -> RunState:
-    """Return the state of the run in a folder; `stamps` are only keys of the cache."""
+    """Return the state of the run in a folder.
+
+    Args:
+        folder: the run's folder.
+        stamps: `_stamp` of the run's files. They are not read here, but part of the cache's key: once a file changes,
+            the folder is read again.
+    """
+    # A link to a missing file counts as results, which then cannot be used.
     has_results = os.path.lexists(folder / RESULTS)
     try:
         record = read_run(folder)
@@ -206,6 +221,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
         reason = str(record.get("reason", "unknown"))
     if not has_results:
         return RunState(reason=reason, **recorded)
+    # The manifest's hashes by file: that of results.json is compared while its scores are read, the others after it.
     files = dict(record.get(FILES, {}))
     recorded_hash = files.pop(RESULTS, "")
     try:

@@ -1,4 +1,7 @@
-"""Runs, cells and models x datasets: what is done, running, failed and missing. Light: no torch."""
+"""The state of a store's cells: how many runs are done, failed and missing, and what is running. Light: no torch.
+
+A cell is one model on one dataset: a run for each learning rate and seed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class CellStatus:
     failed: dict[str, str]
     """Reason by run, for those that failed."""
     running: bool
-    """Whether a process of this machine is doing it."""
+    """Whether a process of this machine is doing a run of the cell."""
 
     @property
     def missing(self) -> int:
@@ -48,7 +51,17 @@ def cell_status(
     *,
     others: bool = False,
 ) -> CellStatus:
-    """Return how far a cell's runs are; `others`: count all that `run` was asked for, and all that are there."""
+    """Return how far a cell's runs are.
+
+    Args:
+        store: the run store.
+        model: the model's name in the store.
+        dataset: the dataset's name.
+        lrs: learning rates of the runs that belong to the cell.
+        seeds: seeds of these runs.
+        others: whether the cell has instead the runs that `run` was asked for, if the store says so, and any other
+            runs that are in the store.
+    """
     known = store.known[dataset]
     keys = cell_keys(model, known, lrs, seeds)
     if others:
@@ -56,6 +69,7 @@ def cell_status(
         for lr, seed in sorted(store.asked(model, dataset)):
             asked_keys += cell_keys(model, known, [lr], [seed])
         found = store.found(model, dataset)
+        # Each run once.
         keys = list(dict.fromkeys([*(asked_keys or keys), *found]))
     states = {key: store.state(key) for key in keys}
     failed = {}
@@ -63,13 +77,15 @@ def cell_status(
         if state.reason is not None:
             failed[key.folder.name] = state.reason
     open_keys = [key for key, state in states.items() if not state.done]
+    # A process that does a run holds the run's lock.
+    is_running = any(holder_of(store.claim(key)) is not None for key in open_keys)
     return CellStatus(
         model=model,
         dataset=dataset,
         runs=len(keys),
         done=len(keys) - len(open_keys),
         failed=failed,
-        running=any(holder_of(store.claim(key)) is not None for key in open_keys),
+        running=is_running,
     )
 
 
@@ -101,7 +117,7 @@ def models_in_store(store: Path, wanted: Sequence[str]) -> list[str]:
 
 
 def _in_short(cell: CellStatus) -> str:
-    """Return `12/30!2*`: 12 of 30 runs are done, 2 failed, and a process is doing one."""
+    """Return a cell in a few letters: `12/30!2*` if 12 of 30 runs are done, 2 failed, and a process is doing one."""
     text = f"{cell.done}/{cell.runs}"
     if cell.done == cell.runs:
         text = "done"
@@ -113,11 +129,17 @@ def _in_short(cell: CellStatus) -> str:
 
 
 def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
-    """Return cells as a table, models x datasets, then why runs failed, and a line for all."""
+    """Return a table with a row for each model and a column for each dataset, then why runs failed, then a sum.
+
+    Args:
+        cells: the cells, model by model, each model's in the order of `datasets`.
+        datasets: names of the columns.
+    """
     rows = [["model", *datasets]]
     for model in dict.fromkeys(cell.model for cell in cells):
         of_model = [cell for cell in cells if cell.model == model]
         rows.append([model, *map(_in_short, of_model)])
+    # All columns but the first are aligned as numbers.
     lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
         for run, why in cell.failed.items():

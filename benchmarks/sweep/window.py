@@ -1,4 +1,7 @@
-"""What a model's window cuts of a dataset: inputs, and the answers or entities that are behind the cut."""
+"""How much of a dataset a model's window cuts off: inputs, and the answers or entities that are behind the cut.
+
+The window is the model's longest input, in tokens.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from benchmarks.tag_schemes import tag_parts, to_iob2
 from benchmarks.tasks.base import Setting
 from benchmarks.tasks.question_answering import encode_table
 
-_CALLED = {"QA": ("contexts", "answers"), "TC": ("sentences", "entities")}
+_WORDS = {"QA": ("contexts", "answers"), "TC": ("sentences", "entities")}
+"""For a task: what its inputs are called, and what is lost with the part behind a cut."""
 _SLACK = 16
 """Bytes that prefixes and special tokens may add to a text; a token has at least one."""
 
@@ -26,7 +30,8 @@ _SLACK = 16
 def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
     """Return how many inputs of all splits are cut, and what is lost, in words; empty where nothing is cut.
 
-    Lost are first answers without a token and entities that begin behind the cut.
+    Lost are entities that begin behind the cut, and answers of which no token is left. Of several gold answers to a
+    question, the first counts.
     """
     entry = dataset.dataset
     loaded = setting.loaded
@@ -35,6 +40,7 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
         limit = setting.own_longest if entry.is_own else loaded.limits.retrieval
     inputs, cut, lost = 0, 0, 0
     for name, table in dataset.tables.items():
+        # Judgements, which have no text.
         if name == "qrels":
             continue
         may_be_cut = []
@@ -45,14 +51,14 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
         # Only rows with more bytes than the limit are tokenised: no text has more tokens than bytes.
         long = table.filter(pa.array(may_be_cut, pa.bool_()))
         if long.num_rows:
-            for lost_there in _losses(entry, long, dataset.labels, setting, limit):
+            for losses in _losses(entry, long, dataset.labels, setting, limit):
                 cut += 1
-                lost += lost_there
+                lost += losses
     if not cut:
         return ""
-    called, parts = _CALLED.get(entry.task, ("texts", ""))
-    losses = f"; {lost:,} {parts} are lost" if parts else ""
-    return f"{cut:,} of {inputs:,} {called} are cut at {limit:,} tokens{losses}"
+    input_word, lost_word = _WORDS.get(entry.task, ("texts", ""))
+    loss_text = f"; {lost:,} {lost_word} are lost" if lost_word else ""
+    return f"{cut:,} of {inputs:,} {input_word} are cut at {limit:,} tokens{loss_text}"
 
 
 def _losses(
@@ -62,22 +68,33 @@ def _losses(
     setting: Setting,
     limit: int,
 ) -> Iterator[int]:
-    """Yield for each input that is cut how many answers or entities it loses."""
+    """Yield for each input that is cut how many answers or entities it loses.
+
+    Args:
+        entry: the dataset.
+        table: rows of one of its tables.
+        labels: names of the dataset's tags by id (token classification).
+        setting: the model and how it reads texts.
+        limit: the longest input, in tokens.
+    """
     loaded = setting.loaded
     if entry.task == "QA":
         questions = encode_table(table, loaded)
         for row, answers in enumerate(table["answers"].to_pylist()):
             if questions.cut[row]:
-                yield int(bool(answers) and not questions.gold[row].any())
+                is_lost = bool(answers) and not questions.gold[row].any()
+                yield int(is_lost)
     elif entry.task == "TC":
         sentences = table["words"].to_pylist()
         parts = tag_parts(labels)
         _, words = encode_words(loaded.tokenizer, sentences, limit)
         for row, ids in enumerate(table["tags"].to_pylist()):
-            kept = int(words[row].max(initial=-1)) + 1
-            if kept < len(sentences[row]):
+            # Words are numbered from 0, so the highest number of a token's word tells how many words are read.
+            words_read = int(words[row].max(initial=-1)) + 1
+            if words_read < len(sentences[row]):
                 tags = to_iob2([labels[number] for number in ids], parts)
-                yield sum(tag.startswith("B") for tag in tags[kept:])
+                # In IOB2 every entity begins with a B.
+                yield sum(tag.startswith("B") for tag in tags[words_read:])
     else:
         texts: list[str] = []
         for row in table.to_pylist():
@@ -90,4 +107,7 @@ def _losses(
             if entry.task == "IR":
                 tokenizer = loaded.retrieval_tokenizer
             lengths = encode_texts(tokenizer, texts, limit + 1).lengths
-        yield from (0 for length in lengths if length > limit)
+        # A text that is cut loses neither answers nor entities.
+        for length in lengths:
+            if length > limit:
+                yield 0

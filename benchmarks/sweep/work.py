@@ -1,6 +1,7 @@
 """What one process does of a job: a fine-tuning, its evaluations, and the files of its runs.
 
-A run is written when it is done and never repeated; a killed process loses the run it was in.
+One fine-tuning gives a run for each dataset that it is evaluated on. A run is written when it is done and never
+repeated, but for its weights; a killed process loses the run that it was computing.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from pretraining.model.modeling import EuroBertModel
 
 log = logging.getLogger(__name__)
 
-RUN_PACKAGES = (
+RUN_PACKAGES = (  # whose versions a run records
     "torch",
     "transformers",
     "tokenizers",
@@ -81,6 +82,7 @@ class ResettableModel:
     setting: Setting
     """The model, which is moved to the device, and what its runs are done with."""
     _pristine: dict[str, Tensor] = field(init=False, repr=False)
+    """Copies of weights and buffers as loaded."""
 
     def __post_init__(self) -> None:
         encoder = self.setting.loaded.encoder
@@ -91,7 +93,7 @@ class ResettableModel:
         self._pristine = {name: tensor.clone() for name, tensor in state.items()}
 
     def _state(self) -> dict[str, Tensor]:
-        """Return weights and buffers, also those that no checkpoint holds."""
+        """Return weights and buffers by name, also buffers that no checkpoint holds."""
         encoder = self.setting.loaded.encoder
         return encoder.state_dict() | dict(encoder.named_buffers())
 
@@ -116,15 +118,15 @@ class Prepared:
     """A job with all that its runs share: the model, tokenised data and evaluation batches."""
 
     job: RunJob
-    """What to do."""
+    """The fine-tunings to do, and the datasets that they are evaluated on."""
     runs: frozenset[RunKey]
     """The runs that it is prepared for."""
     resettable: ResettableModel
     """The model."""
     objective: TrainingLoss
-    """What is trained on."""
+    """The training data and the loss."""
     evaluators: dict[str, Evaluator]
-    """What each dataset is evaluated with."""
+    """A function for each dataset that scores a model on it."""
     steps: int
     """Optimiser steps of a fine-tuning."""
     provenance: dict[str, object]
@@ -135,14 +137,23 @@ class Prepared:
     """What keeps the best runs' weights, where they are wanted."""
 
     def run(self, keys: Sequence[RunKey], watch: Watch = iter) -> str:
-        """Do one fine-tuning and write its run on each dataset, as failed if it cannot end; return scores in words."""
+        """Do one fine-tuning, evaluate it, and write its runs, as failed if the fine-tuning cannot end.
+
+        Args:
+            keys: the runs of the fine-tuning, one for each dataset; they have one learning rate and seed.
+            watch: yields the steps and may show progress.
+
+        Returns:
+            The scores on each dataset in words, and why runs failed.
+        """
         words: list[str] = []
         setting = self.resettable.setting
         first = keys[0]
         try:
             start = time.perf_counter()
-            trained_on = self.job.request.known[first.dataset]
-            model = self.resettable.reset(trained_on, first.seed)
+            # The head is the first dataset's. There are several only in retrieval, which has no head.
+            dataset = self.job.request.known[first.dataset]
+            model = self.resettable.reset(dataset, first.seed)
             tuned = fine_tune(
                 model,
                 self.objective,
@@ -174,7 +185,7 @@ class Prepared:
         evaluations = evaluator(model, setting.device)
         seconds = time.perf_counter() - start
         scored, texts = scored_run(evaluations, losses=tuned.losses)
-        # A run that is repeated only for its weights keeps the results that were written.
+        # A run that is already done is repeated only for its weights, and keeps the results that were written.
         if self._is_done(key):
             path = self.job.request.runs.folder(key) / RESULTS
             if path.read_text("utf-8") != texts[RESULTS]:
@@ -191,6 +202,7 @@ class Prepared:
                 "tuning": round(tuning_seconds, 3),
                 "evaluation": round(seconds, 3),
             },
+            # Forward passes may have become smaller than the device's, where memory ran out.
             "machine": {
                 **setting.device.description,
                 "train_positions": tuned.train_positions,
@@ -234,23 +246,23 @@ class Prepared:
 def scored_run(
     evaluations: Mapping[str, Evaluation], *, losses: Sequence[float]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what a run's record says of its scores, and the texts of its other files.
+    """Return what a run's manifest says of its scores, and the texts of details.json and results.json by file name.
 
     Args:
-        evaluations: by split.
+        evaluations: scores on `validation` and `test`.
         losses: the losses of the training steps.
     """
     splits = {split: evaluations[split] for split in SCORED_SPLITS}
-    standard = {split: one.standard for split, one in splits.items()}
-    instances = {split: one.instances for split, one in splits.items()}
-    clusters = {split: one.clusters for split, one in splits.items()}
-    scores = {split: one.scores for split, one in splits.items()}
+    standard = {split: evaluation.standard for split, evaluation in splits.items()}
+    instances = {split: evaluation.instances for split, evaluation in splits.items()}
+    clusters = {split: evaluation.clusters for split, evaluation in splits.items()}
+    scores = {split: evaluation.scores for split, evaluation in splits.items()}
     content: dict[str, Any] = {
         "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
         STANDARD: standard,
         "steps": len(losses),
     }
-    # Instances' scores are in details.json, so that run.json stays small to read.
+    # Scores of single instances are in details.json, so that run.json stays small to read.
     details: dict[str, Any] = {
         "losses": [round(loss, 6) for loss in losses],
         STANDARD: instances,
@@ -275,15 +287,17 @@ def write_run(
     origin: Mapping[str, object],
     source: str,
 ) -> None:
-    """Write a run's files with its name and the time, results.json last: where that is whole, so are the others.
+    """Write a run's files, and its key and the time into its manifest.
+
+    results.json is written last: where it is whole, so are the others.
 
     Args:
-        store: where the run goes.
+        store: the store that the run goes into.
         key: which run it is.
-        content: what its record says of itself.
-        texts: the run's other files.
-        description: what the run was made from.
-        origin: the run's provenance.
+        content: fields of the run's manifest, such as its scores.
+        texts: the run's other files by name; none of a run that failed.
+        description: what the run was made from, which decides whether runs compare.
+        origin: the run's provenance: code, versions and command.
         source: the run's model as the user named it.
     """
     folder = store.folder(key)
@@ -307,10 +321,11 @@ def write_run(
 
 
 def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
-    """Make ready what a job's pending runs share.
+    """Load and tokenise what a job's pending runs share.
 
     Raises:
-        UserError: a dataset is not there, has other labels, or it or the model has changed since the command began.
+        UserError: a dataset is not there or has other labels, or a dataset or the model has changed since the command
+            began.
     """
     request, todo = job.request, job.pending()
     names = dict.fromkeys((job.trained_on, *job.datasets))
@@ -352,7 +367,7 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
 def _check_unchanged(
     job: RunJob, resettable: ResettableModel, sets: Mapping[str, LocalDataset]
 ) -> None:
-    """Refuse a model or data that are no longer what the command compared with the finished runs."""
+    """Refuse a model or data that have changed since the command compared them with the finished runs."""
     loaded = resettable.setting.loaded
     for name in job.datasets:
         hashes = {
