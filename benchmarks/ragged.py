@@ -180,7 +180,8 @@ def _cheapest(widths: NDArray[np.int64], budget: int, overhead: int) -> list[int
     last_starts = np.zeros(number + 1, dtype=np.int64)
     first = 0
     for end in range(1, number + 1):
-        # The last batch starts at `first` or later: widths fall, so an earlier start would exceed the budget.
+        # The last batch starts at `first` or later: widths fall, so an earlier start would exceed the budget. One item
+        # alone is always a batch.
         while first < end - 1 and widths[first] * (end - first) > budget:
             first += 1
         # For each start from `first` to the last item: rows of the last batch, each as wide as the item at the start.

@@ -113,7 +113,7 @@ def counted_scores(
         ResultsError: no manifest, or one without that metric.
     """
     # The paper has no metric for a dataset of one's own: by the paper's protocol as well, its runs are scored by the
-    # standard metric that its definition names.
+    # standard metric that its definition names. Without a manifest, which has that, the score of results.json counts.
     if protocol == PAPER and not (dataset.is_own and record):
         return results
     if not record:

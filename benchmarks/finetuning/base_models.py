@@ -128,6 +128,7 @@ def _load_with_transformers(
                 folder, attn_implementation="sdpa", **options
             )
         except ValueError as error:
+            # Only the words of the error tell that a class lacks this attention.
             if "attention" not in str(error):
                 raise
             log.warning(
@@ -137,7 +138,7 @@ def _load_with_transformers(
             base, info = auto_class.from_pretrained(
                 folder, attn_implementation="eager", **options
             )
-    # A missing pooler is no fault: it is drawn for each run.
+    # A missing pooler is no fault: it is drawn for each run. Nor is a missing buffer, which the class fills itself.
     parameters = dict(base.named_parameters())
     lacking = []
     for name in sorted(info["missing_keys"]):

@@ -141,7 +141,7 @@ class Encoder(nn.Module):
         lengths_there = lengths.to(ids.device, non_blocking=True)
         positions = torch.arange(ids.shape[1], device=ids.device)
         mask = positions < lengths_there[:, None]
-        # Packing pays if a pass of real tokens only costs less than all positions.
+        # Packing pays if a pass over the real tokens costs less than one over all positions.
         if self.packs and self.training:
             padded_cost = mask.numel()
             if packed_cost(int(lengths.sum()), padded_cost) < padded_cost:
@@ -366,7 +366,8 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
         encoder.width = trial.width
         return encoder
-    # With weights that are not finite, a trial seems to show that a token is not seen. Name such weights first.
+    # With weights that are not finite, a trial would seem to show that a token is not seen: such weights are named
+    # instead.
     for name, parameter in base.named_parameters():
         if not bool(torch.isfinite(parameter).all()):
             raise UserError(

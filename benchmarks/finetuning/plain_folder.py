@@ -146,6 +146,7 @@ def _as_eurobert(config: Any) -> Any | None:
     """
     if config.model_type != "llama" or config.attention_bias or config.mlp_bias:
         return None
+    # What names the class, and what says the direction, which is given below.
     left_out = (
         "model_type",
         "architectures",
@@ -162,7 +163,7 @@ def _as_eurobert(config: Any) -> Any | None:
 
 
 def _has_head(kind: Any) -> bool:
-    """Return whether a class of transformers has a head, as `BertForTokenClassification` and `BertModel` show it."""
+    """Return whether a class of transformers has a head: `BertForTokenClassification` has one, `BertModel` has not."""
     return "Classification" in kind.__name__
 
 

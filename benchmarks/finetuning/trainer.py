@@ -62,14 +62,21 @@ class FineTuningLog:
 def steps_of(
     size: int, fine_tuning: FineTuning, epochs: int | None, micro_batch: int
 ) -> int:
-    """Return the number of optimiser steps: `fine_tuning.steps`, or the whole batches of `epochs` passes.
+    """Return the number of optimiser steps: `fine_tuning.steps`, or the number of whole batches in some epochs.
 
     An epoch's micro-batches that fill no batch are left out, so CoNLL has 438 steps and UNER 392.
+
+    Args:
+        size: number of training examples.
+        fine_tuning: the hyper-parameters.
+        epochs: passes over the training examples; None: `fine_tuning.steps` counts.
+        micro_batch: examples of a micro-batch.
     """
     if epochs is None:
         return fine_tuning.steps
     micro_batches = math.ceil(size / micro_batch)
-    whole_batches = micro_batches // (fine_tuning.batch // micro_batch)
+    micro_batches_of_batch = fine_tuning.batch // micro_batch
+    whole_batches = micro_batches // micro_batches_of_batch
     # A dataset that fills no batch is still trained on: one step an epoch.
     return max(1, whole_batches) * epochs
 

@@ -137,7 +137,7 @@ class RunStore:
             if record.get("description_sha256") == made_from:
                 return True
         except FileNotFoundError:
-            pass
+            pass  # nothing was kept
         except UserError as error:
             log.warning("%s; it will be made again", error)
         # A damaged file of ours may be replaced; a file of any other name is not ours to remove. So names are compared,
