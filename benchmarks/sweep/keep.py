@@ -117,9 +117,9 @@ class Keeper:
                 return
             folder = store.kept_folder(key)
             try:
-                with atomic_folder(folder) as making:
-                    class_name = self.write(key.dataset, model, making)
-                    self._describe(key, making, class_name)
+                with atomic_folder(folder) as new_folder:
+                    class_name = self.write(key.dataset, model, new_folder)
+                    self._describe(key, new_folder, class_name)
             except SafetensorError as error:
                 raise UserError(
                     f"{folder} could not be written: {error}; the run's scores are there, and the same command keeps "
@@ -456,7 +456,7 @@ def _with_queries(
     variance = by_seeds + over_queries
     # Satterthwaite: the squared variance, over the sum of its squared parts by their degrees of freedom.
     uncertainty = by_seeds**2 / df + over_queries**2 / max(1, queries - 1)
-    # Without any spread this would divide 0 by 0.
+    # Without any spread the formula would divide 0 by 0.
     if uncertainty == 0:
         return variance, df
     return variance, variance**2 / uncertainty
