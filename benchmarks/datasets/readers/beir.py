@@ -1,8 +1,11 @@
 """Retrieval: queries, documents and judgements in BEIR's, MS MARCO's or TREC's form, or MLDR's.
 
-Documents that a judgement of either split names are written, in the order of the judgements, as in the release; of
-one's own files the others follow, unless only the judged ones are to be searched. The 8.8 million passages are read
-once, a batch at a time.
+A judgement (of a file that TREC calls qrels) says how relevant a document is to a query: 1 or more, or 0 for not
+at all. A pair is a query with a positive, a text that answers it; a negative is a text that does not.
+
+The corpus begins with the documents that a judgement of either split names, in the order of the judgements, as in the
+release. Of one's own files the other documents follow, unless the definition has only the judged ones searched. MS
+MARCO's 8.8 million passages are read once, a batch at a time.
 """
 
 from __future__ import annotations
@@ -24,13 +27,16 @@ from benchmarks.datasets.column_names import (
     is_negative,
 )
 from benchmarks.datasets.local_dataset import DatasetContent, table
+from benchmarks.datasets.readers.judgement_files import (
+    fields_of,
+    judged_pairs,
+    whole_relevance,
+)
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
     cells,
     is_missing,
     is_text,
-    is_whole_json,
-    json_of,
     lines,
     pick,
     pick_text,
@@ -50,9 +56,10 @@ Judgement = tuple[str, str, int]
 """Query id, document id, relevance."""
 
 _HELD_OUT, _MOST_HELD_OUT, _FEWEST = 0.1, 2_000, 20
-"""Share and largest number of the queries that are held out of pairs alone, and how many there must be."""
+"""Where a dataset has only pairs: share and largest number of queries held out for evaluation; fewest queries in all.
+"""
 _MOST_SEARCHED = 200_000
-"""Documents that are searched unless the definition says which."""
+"""Most documents that are searched if the definition does not say which ones are."""
 _NO_NEGATIVES = "the negatives of the training file are left out"
 
 
@@ -63,11 +70,12 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
         UserError: a line is no judgement, a relevance is no whole number, or a pair is judged twice, differently.
     """
     judgements: list[Judgement] = []
+    # The first relevance of each query and document. A repeated judgement is harmless, a different one is not.
     relevance_of: dict[tuple[str, str], int] = {}
     for path in paths:
-        for where, query, doc, value in _judged_pairs(path, files):
+        for where, query, doc, value in judged_pairs(path, files):
             with row_at(where):
-                score = _relevance(value)
+                score = whole_relevance(value)
                 before = relevance_of.setdefault((query, doc), score)
                 if before != score:
                     raise BadRowError(
@@ -78,86 +86,29 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
     return judgements
 
 
-def _judged_pairs(
-    path: Path, files: DatasetFiles
-) -> Iterator[tuple[str, str, str, Any]]:
-    """Yield (where, query id, document id, relevance as written)."""
-    content = None
-    if is_whole_json(path):
-        content = json_of(path)
-    if isinstance(content, dict):
-        for query, docs in content.items():
-            with row_at(f"{path}: {query}"):
-                if not isinstance(docs, dict):
-                    raise BadRowError(
-                        'the judgements have no relevances; write {"query": {"document": 1}}'
-                    )
-                for doc, value in docs.items():
-                    yield f"{path}: {query}", query, doc, value
-    elif is_text(path):
-        for number, line in lines(path):
-            fields = _fields(line)
-            is_header = number == 1 and fields[0].lower() in JUDGEMENTS["query"]
-            if is_header or not any(fields):
-                continue
-            # TREC's second column is always the same.
-            if len(fields) == 4:
-                fields = [fields[0], *fields[2:]]
-            if len(fields) != 3:
-                hint = ""
-                # A TREC run has what a system retrieved, not what people judged.
-                if len(fields) == 6:
-                    hint = "; it looks like a line of a TREC run, give the judgements (qrels)"
-                raise UserError(
-                    f"{path}:{number}: the line is not a judgement (query, document, relevance){hint}"
-                )
-            yield f"{path}:{number}", fields[0], fields[1], fields[2]
-    else:
-        for where, row in rows_of_file(path, files):
-            with row_at(where):
-                query = str(pick(row, JUDGEMENTS["query"]))
-                document = str(pick(row, JUDGEMENTS["document"]))
-                yield where, query, document, pick(row, JUDGEMENTS["relevance"])
-
-
-def _fields(line: str) -> list[str]:
-    """Return the columns of a line: between its tabs, where it has some, so that ids may have blanks."""
-    if "\t" not in line:
-        return line.split()
-    return [field.strip() for field in line.split("\t")]
-
-
-def _relevance(value: Any) -> int:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise BadRowError(
-            f"the line is not a judgement (query, document, relevance): {value!r:.80} is not a number"
-        ) from None
-    if not number.is_integer():
-        raise BadRowError(
-            f"the relevance {value} is not a whole number; write grades such as 0, 1, 2"
-        )
-    return int(number)
-
-
 Text = tuple[str, str, str | None, str]
-"""Where it is, id, title, text."""
+"""Place in a file (for messages), id, title or None, text: a query or a document."""
 
 
 def wanted_texts(
     path: Path, wanted: Mapping[str, object] | None, files: DatasetFiles
 ) -> Iterator[Text]:
-    """Yield (where, id, title or None, text) of the rows whose id is wanted, or all; others are not held in memory.
+    """Yield the queries or documents of a file whose ids are wanted; the others are never held in memory.
 
-    Read are Parquet and JSON lines with `_id`, `title` and `text`, and TSV lines of id and text.
+    The file is Parquet or JSON lines with `_id`, `title` and `text`, or has lines of an id, a tab and a text.
+
+    Args:
+        path: the file.
+        wanted: has the wanted ids as keys; None: all are wanted.
+        files: how the definition says that tables of text are read.
     """
     if plain_suffix(path) == ".parquet" and wanted is not None:
         yield from _wanted_rows(path, wanted)
+    # Only files of one's own (`content`) may name their columns in the first line.
     elif is_text(path) and not (files.content and _names_texts(path, files)):
         for number, fields in progress(cells(path, files), path.name, unit="line"):
+            # A text of the paper's files may have tabs; in files of one's own, further tabs are further columns.
             if len(fields) > 2 and not files.content:
-                # A text of the paper's files may have tabs.
                 fields = [fields[0], "\t".join(fields[1:])]
             if len(fields) != 2:
                 raise UserError(
@@ -178,22 +129,23 @@ def wanted_texts(
 
 
 def _title(row: Row) -> str | None:
-    """Return a document's title; None where it has none, for which pandas writes NaN."""
+    """Return a document's title; None if it has none, for which pandas writes NaN."""
     return None if is_missing(row.get("title")) else words_of(row, ["title"])
 
 
 def _names_texts(path: Path, files: DatasetFiles) -> bool:
-    """Return whether a first line names the columns of ids and of texts."""
+    """Return whether the first line of a table names a column of ids and one of texts."""
     _, first = next(cells(path, files), (1, []))
-    return not (
-        set(first).isdisjoint(TEXTS["id"]) or set(first).isdisjoint(TEXTS["text"])
-    )
+    names = set(first)
+    names_ids = not names.isdisjoint(TEXTS["id"])
+    return names_ids and not names.isdisjoint(TEXTS["text"])
 
 
 def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
-    """Yield the wanted rows of a Parquet file; no other row is read."""
+    """Yield the wanted rows of a Parquet file; the library reads no other row into memory."""
     with typed_file(path) as (schema, _):
         names = schema.names
+        # The columns that may be meant, the most likely one first.
         keys = [name for name in TEXTS["id"] if name in names]
         texts = [name for name in TEXTS["text"] if name in names]
         if not keys or not texts:
@@ -204,22 +156,28 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
         columns = [key, texts[0]]
         if "title" in names:
             columns.append("title")
+        # Ids are compared as texts: a file may have numbers.
         ids = pa.array(list(wanted), pa.string())
-        chosen = pc.field(key).cast(pa.string()).isin(ids)
-        for row in pq.read_table(path, columns=columns, filters=chosen).to_pylist():
+        is_wanted = pc.field(key).cast(pa.string()).isin(ids)
+        # Still inside `typed_file`, which turns the errors of pyarrow into sentences.
+        for row in pq.read_table(path, columns=columns, filters=is_wanted).to_pylist():
             where = f"{path}: row {row[key]}"
             with row_at(where):
                 yield where, str(row[key]), _title(row), words_of(row, texts)
 
 
 def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
-    """Read (query, positive) pairs: rows, TSV pairs or triples, or training judgements joined with their texts.
+    """Return the training pairs of files as the table `pairs`, with their hard negatives.
 
-    Negatives are kept in a dataset of one's own alone: the paper trains on in-batch negatives.
+    A file has rows with named columns, lines of two or three texts with tabs between, or ids, whose texts stand in the
+    files of queries and documents. Negatives are kept only in a dataset of one's own. The paper has none: a query's
+    wrong answers are the positives of the other queries of its batch.
     """
-    dataset, found = inputs.dataset, []
+    dataset = inputs.dataset
+    rows: list[Row] = []
     for path in paths:
         read = _pair_rows
+        # A file whose lines need not name their columns: the first line shows what they have.
         if is_text(path):
             first = next((line for _, line in lines(path)), "")
             read = _joined if _are_ids(first) else _pair_lines
@@ -229,35 +187,37 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
             if row["negatives"] and not dataset.is_own:
                 inputs.note(_NO_NEGATIVES)
                 row["negatives"] = []
-            found.append(row)
+            rows.append(row)
     if dataset.is_own:
-        found = _without_nothing(found, inputs)
-    positives: dict[str, set[str]] = {}
-    for row in found:
-        positives.setdefault(row["query"], {row["query"]}).add(row["positive"])
-    kept = 0
-    left_out = 0
-    for row in found:
+        rows = _usable_pairs(rows, inputs)
+    # For each query the texts that cannot be its negatives: itself, and its positives in any row.
+    right_texts: dict[str, set[str]] = {}
+    for row in rows:
+        query = row["query"]
+        right_texts.setdefault(query, {query}).add(row["positive"])
+    n_negatives = 0
+    n_left_out = 0
+    for row in rows:
         negatives = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
-        right = positives[row["query"]]
+        right = right_texts[row["query"]]
         row["negatives"] = [text for text in negatives if text not in right]
-        kept += len(row["negatives"])
-        left_out += len(negatives) - len(row["negatives"])
-    if kept:
-        inputs.note(f"hard negatives: {kept:,} of {len(found):,} pairs")
-    if left_out:
+        n_negatives += len(row["negatives"])
+        n_left_out += len(negatives) - len(row["negatives"])
+    if n_negatives:
+        inputs.note(f"hard negatives: {n_negatives:,} of {len(rows):,} pairs")
+    if n_left_out:
         inputs.note(
-            f"negatives left out because they are their query or its positives: {left_out:,}"
+            f"negatives left out because they are their query or its positives: {n_left_out:,}"
         )
-    return table("IR", "pairs", found)
+    return table("IR", "pairs", rows)
 
 
-def _without_nothing(found: Sequence[Row], inputs: ReaderInputs) -> list[Row]:
+def _usable_pairs(rows: Sequence[Row], inputs: ReaderInputs) -> list[Row]:
     """Return the pairs whose two texts are not empty and differ; the number of pairs left out is noted."""
     pairs = []
     empty = 0
     equal = 0
-    for row in found:
+    for row in rows:
         if not row["query"].strip() or not row["positive"].strip():
             empty += 1
         elif row["query"] == row["positive"]:
@@ -274,17 +234,22 @@ def _without_nothing(found: Sequence[Row], inputs: ReaderInputs) -> list[Row]:
 
 
 def _is_header(fields: Sequence[str], files: DatasetFiles) -> bool:
-    """Return whether a first line names the columns: a query's and a positive's; or the definition does."""
-    columns = (files.columns["query"], files.columns["positive"])
-    return bool(files.header) or all(
-        not set(fields).isdisjoint(names) for names in columns
-    )
+    """Return whether the columns of a file have names: in its first line, which has these fields, or in `header`.
+
+    A first line is one of names if it has both a name for the query and one for the positive.
+    """
+    if files.header:
+        return True
+    names = set(fields)
+    names_query = not names.isdisjoint(files.columns["query"])
+    return names_query and not names.isdisjoint(files.columns["positive"])
 
 
 def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
-    """Yield the pairs of rows, one for each positive; a column may have one text or a list of them.
+    """Yield the pairs of a file of rows, a pair for each positive; a column may have one text or a list of texts.
 
-    Of one's own files every column is read, or the definition says that it is not; and a label of 0 is refused.
+    In files of one's own, a column that is neither read nor in the definition's `ignore` is refused, and so is a row
+    with a label of 0.
     """
     files = inputs.dataset.files
     named_negatives = files.columns.get("negatives", ())
@@ -296,12 +261,13 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             positives = _texts("positive", pick(row, files.columns["positive"]))
             if not positives:
                 raise BadRowError("the row has no positive")
-            # New columns of this row that have no negatives.
+            # Columns that are new in this row and have no negatives.
             others = []
             for name in row:
                 if name in is_negatives_column:
                     continue
                 is_negatives = is_negative(name)
+                # Columns that the definition names for negatives take the place of the usual names.
                 if named_negatives:
                     is_negatives = name in named_negatives
                 is_negatives_column[name] = is_negatives
@@ -316,27 +282,36 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             for text in positives:
                 yield {"query": query, "positive": text, "negatives": negatives}
     if named_negatives and not any(is_negatives_column.values()):
-        there = ", ".join(map(repr, is_negatives_column))
+        columns = ", ".join(map(repr, is_negatives_column))
         raise UserError(
-            f"{path}: there is no column {named_negatives[0]}; the columns are {there}"
+            f"{path}: there is no column {named_negatives[0]}; the columns are {columns}"
         )
 
 
 def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None:
-    """Refuse a row that a label calls no pair, and columns that are neither read, nor negatives, nor ignored."""
-    # A file may label pairs and non-pairs; read without the labels, it would train on wrong answers.
+    """Refuse a row whose label says that it is no pair, and columns of which nothing is read.
+
+    Args:
+        row: a row of a file of pairs.
+        others: its columns that have no negatives and that no earlier row had.
+        files: names the columns that are read, and those that may be ignored.
+    """
+    # A file may have both pairs and texts that do not belong together, and label which is which. Without the label, a
+    # model would be trained on wrong answers.
     for name in JUDGEMENTS["relevance"]:
         label = str(row.get(name)).lower()
         if label in ("0", "0.0", "-1", "-1.0", "false"):
             raise BadRowError(
                 f"{name} is {row[name]}, so that the texts are no pair; leave out such rows"
             )
-    read = set(files.ignore)
+    expected = set(files.ignore)
     for field in ("query", "positive"):
-        read.add(next(name for name in files.columns[field] if name in row))
+        # The row has a query and a positive: the caller has read both. Of several names the first one counts.
+        present = [name for name in files.columns[field] if name in row]
+        expected.add(present[0])
     # A misspelt column of negatives would otherwise be dropped silently.
     for name in others:
-        if name not in read:
+        if name not in expected:
             meant = nearest(name, NEGATIVE_NAMES, at_least=0.8)
             raise BadRowError(
                 f"nothing is read of the column {name!r:.40}{meant}; rename it, or set "
@@ -345,14 +320,18 @@ def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None
 
 
 def _texts(name: str, value: Any) -> list[str]:
-    """Return a column's text, or its texts; `BadRowError` where it has something else."""
+    """Return the texts of a column whose value is one text or a list of texts; `BadRowError` for another value."""
     values = value if isinstance(value, list) else [value]
+    # Through `pick_text`, which refuses a missing value and one that is not a text, and names the column.
     return [pick_text({name: text}, (name,)) for text in values]
 
 
 def _are_ids(line: str) -> bool:
-    """Return whether a file with this first line has judgements, or MS MARCO's triples of ids."""
-    fields = _fields(line)
+    """Return whether a file with this first line has judgements, or triples of ids in place of texts.
+
+    MS MARCO's triples are the ids of a query, a positive and a negative.
+    """
+    fields = fields_of(line)
     if len(fields) == 3:
         query, document, _ = (field.lower() for field in fields)
         if query in JUDGEMENTS["query"] and document in JUDGEMENTS["document"]:
@@ -363,7 +342,7 @@ def _are_ids(line: str) -> bool:
 
 
 def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
-    """Yield the pairs of a file of lines: a query, a passage and perhaps a negative, with tabs between."""
+    """Yield the pairs of a file of lines: a query, its positive and perhaps a negative, with tabs between."""
     for number, (query, *passages) in cells(path, inputs.dataset.files):
         is_pair = len(passages) in (1, 2)
         # A number in the last place is a label, not a text; the paper's files are not checked.
@@ -376,20 +355,24 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             raise UserError(
                 f"{path}:{number}: the line is not a query, a passage and perhaps a negative, with tabs between{hint}"
             )
-        # The first line may be a header.
+        # The first line may be a header, which begins with the name of the queries' column.
         if number > 1 or query not in ("query", "anchor"):
             positive, *negatives = (text.strip() for text in passages)
             yield {"query": query.strip(), "positive": positive, "negatives": negatives}
 
 
 def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
-    """Yield the pairs that relevant judgements or triples of ids name, with texts from the other files."""
+    """Yield the pairs that a file names by ids, with their texts from the files of queries and of documents.
+
+    The file has triples of ids, or judgements, of which those of 1 or more make a pair.
+    """
     _, first_line = next(lines(path))
-    first = _fields(first_line)
+    first = fields_of(first_line)
+    # In each row the ids of a query, of its positive and perhaps of a negative.
     rows_of_ids = []
     if len(first) == 3 and all(field.isdigit() for field in first):
         for _, line in lines(path):
-            rows_of_ids.append(_fields(line))
+            rows_of_ids.append(fields_of(line))
     else:
         for query, doc, score in judgements([path], inputs.dataset.files):
             if score >= 1:
@@ -412,14 +395,16 @@ def retrieval(
     docs: Mapping[str, Row],
     inputs: ReaderInputs,
 ) -> dict[str, pa.Table]:
-    """Return the tables of judged queries and documents.
+    """Return the tables `queries`, `corpus` and `qrels`.
+
+    A query without a text, or to which no document is relevant, is left out.
 
     Args:
         splits: judgements of `validation` and `test`.
         queries: texts by query id.
-        docs: `title` and `text` by document id. A judged one that is missing stays in the judgements, and so in the
-            ideal ranking, as in trec_eval.
-        inputs: notes the queries that are left out because nothing is relevant to them.
+        docs: `title` and `text` by document id. A judged document that is missing here stays in the judgements, and so
+            in the ideal ranking that NDCG compares with, as in trec_eval.
+        inputs: takes a note of the number of queries to which nothing is relevant.
     """
     query_rows: list[Row] = []
     qrel_rows: list[Row] = []
@@ -431,12 +416,12 @@ def retrieval(
             inputs.note(
                 f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
-        kept = relevant & queries.keys()
+        usable = relevant & queries.keys()
         for query in judged:
-            if query in kept:
+            if query in usable:
                 query_rows.append({"split": split, "id": query, "text": queries[query]})
         for query, doc, score in judgements:
-            if query in kept:
+            if query in usable:
                 judgement = {"query_id": query, "doc_id": doc, "relevance": score}
                 qrel_rows.append({"split": split, **judgement})
     corpus_rows = []
@@ -452,24 +437,26 @@ def retrieval(
 
 
 def _judged(splits: Mapping[str, list[Judgement]]) -> dict[str, None]:
-    """Return the ids of the documents, in the order of the judgements."""
-    return dict.fromkeys(doc for found in splits.values() for _, doc, _ in found)
+    """Return the ids of the judged documents of both splits as keys, in the order of the judgements."""
+    return dict.fromkeys(
+        doc for judgements in splits.values() for _, doc, _ in judgements
+    )
 
 
 def _query_texts(
     inputs: ReaderInputs, wanted: Mapping[str, object], *, some: bool = False
 ) -> dict[str, str]:
-    """Return the wanted queries' texts by id; with `some`, missing texts are noted rather than refused."""
-    found: dict[str, str] = {}
+    """Return the wanted queries' texts by id; `some`: a note, not an error, says that some of them are missing."""
+    text_of: dict[str, str] = {}
     for path in inputs.need("queries", "the queries' texts"):
         texts = wanted_texts(path, wanted, inputs.dataset.files)
         for where, identity, _, text in texts:
-            if found.setdefault(identity, text) != text:
+            if text_of.setdefault(identity, text) != text:
                 raise UserError(
                     f"{where}: the query {identity} has a different text further up"
                 )
-    _check_complete(wanted, found, "query", inputs, some=some)
-    return found
+    _check_complete(wanted, text_of, "query", inputs, some=some)
+    return text_of
 
 
 def _documents(
@@ -480,13 +467,20 @@ def _documents(
     corpus: str = "judged",
     some: bool = False,
 ) -> dict[str, Row]:
-    """Return documents by id: the wanted ones, or all if `corpus` says so; without `titles`, titles are left out."""
+    """Return documents by id, each with `title` and `text`.
+
+    Args:
+        inputs: has the files of documents.
+        wanted: the ids of the judged documents, as keys.
+        titles: whether documents keep their titles.
+        corpus: which documents are returned: `judged`, `all`, or "" for all if they are not too many.
+        some: whether a note, not an error, says that some of the wanted documents are missing.
+    """
     documents: dict[str, Row] = {}
+    read_ids = wanted if corpus == "judged" else None
     for path in inputs.need("corpus", "the documents' texts"):
-        searched = wanted if corpus == "judged" else None
-        for where, identity, title, text in wanted_texts(
-            path, searched, inputs.dataset.files
-        ):
+        texts = wanted_texts(path, read_ids, inputs.dataset.files)
+        for where, identity, title, text in texts:
             document = {"title": title if titles else None, "text": text}
             if documents.setdefault(identity, document) != document:
                 raise UserError(
@@ -514,7 +508,15 @@ def _check_complete(
     *,
     some: bool = False,
 ) -> None:
-    """Refuse judged ids that no file has; with `some`, only note their number, unless all are missing."""
+    """Refuse judged ids that no file has; with `some`, only note their number, unless all are missing.
+
+    Args:
+        wanted: the judged ids, as keys.
+        found: what the files have, by id.
+        what: `query` or `document`.
+        inputs: takes the note.
+        some: whether some ids may be missing.
+    """
     missing = [identity for identity in wanted if identity not in found]
     if missing:
         role = {"query": "queries", "document": "corpus"}[what]
@@ -526,17 +528,18 @@ def _check_complete(
         # If all ids are missing, the judgements belong to another dataset.
         if not some or len(missing) == len(wanted):
             raise UserError(sentence)
-        # A query without its text cannot be asked; a document without its text is never found.
+        # A query without its text cannot be searched for. A document without its text cannot be found, but NDCG still
+        # compares with a ranking in which it is.
         effect = "left out" if what == "query" else "they count in the ideal ranking"
         inputs.note(f"{sentence}; {effect}")
 
 
 def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
-    """Read a retrieval set with judgements of both splits, or of one, which is halved as NQ is.
+    """Read a retrieval set with judgements of two splits, or of one, whose queries are halved as NQ's are.
 
     Args:
-        inputs: pairs to train on, where it is trained on itself; judgements; texts of queries and documents.
-        titles: whether documents have theirs.
+        inputs: judgements; texts of queries and documents; pairs, if a model is trained on this dataset.
+        titles: whether documents keep their titles.
     """
     dataset = inputs.dataset
     is_judged = bool(inputs.of("validation") or inputs.of("test"))
@@ -550,17 +553,21 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     how = "as given: judgements of two splits"
     if not splits["validation"]:
         # D5: the paper halves NQ without a seed, so each of its runs has other queries; here a seed is fixed.
-        chosen = halve(query for query, _, _ in splits["test"])
+        for_validation = halve(query for query, _, _ in splits["test"])
         halves: dict[str, list[Judgement]] = {"validation": [], "test": []}
-        for item in splits["test"]:
-            halves["validation" if item[0] in chosen else "test"].append(item)
+        for judgement in splits["test"]:
+            query = judgement[0]
+            split = "validation" if query in for_validation else "test"
+            halves[split].append(judgement)
         splits = halves
         how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
     tables = {}
     if dataset.trained_on == dataset.name:
         tables["pairs"] = pairs(inputs.need("train", "training pairs"), inputs)
-    asked = dict.fromkeys(query for found in splits.values() for query, _, _ in found)
-    queries = _query_texts(inputs, asked, some=dataset.is_own)
+    judged_queries = dict.fromkeys(
+        query for judgements in splits.values() for query, _, _ in judgements
+    )
+    queries = _query_texts(inputs, judged_queries, some=dataset.is_own)
     docs = _documents(
         inputs,
         _judged(splits),
@@ -573,54 +580,60 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
 
 
 def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
-    """Read pairs alone: of a tenth of the queries, all pairs are for validation or test.
+    """Read a retrieval set that has only pairs: a tenth of the queries is held out, half for validation, half for test.
 
-    Searched are their documents, or those of all pairs where the definition says so; negatives are documents that are
-    judged irrelevant.
+    All pairs of a held-out query become judgements: a positive is relevant, a negative is not. The corpus has the
+    documents of these pairs, or of all pairs if the definition says so.
     """
     rows = pairs(inputs.of("train"), inputs).to_pylist()
-    asked = sorted({row["query"] for row in rows})
-    if len(asked) < _FEWEST:
+    query_texts = sorted({row["query"] for row in rows})
+    if len(query_texts) < _FEWEST:
         raise UserError(
-            f"{inputs.dataset.name} has pairs of {len(asked)} different queries, too few to hold some of them out; "
-            f"give at least {_FEWEST}, or judgements (--test) with --queries and --corpus"
+            f"{inputs.dataset.name} has pairs of {len(query_texts)} different queries, too few to hold some of them "
+            f"out; give at least {_FEWEST}, or judgements (--test) with --queries and --corpus"
         )
-    count = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(asked))))
-    held_out = random.Random(HALVES_SEED).sample(asked, count)
+    # At least two: one for each split.
+    count = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(query_texts))))
+    held_out = random.Random(HALVES_SEED).sample(query_texts, count)
     for_validation = halve(held_out)
-    queries = {text: f"q{number}" for number, text in enumerate(held_out)}
-    documents: dict[str, str] = {}
+    # Pairs have no ids: each text gets one, and these are the ids by text.
+    query_ids = {text: f"q{number}" for number, text in enumerate(held_out)}
+    doc_ids: dict[str, str] = {}
+    # Judgements as keys: a pair may occur twice.
     splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
-    trained = []
+    train_rows = []
     for row in rows:
-        query = queries.get(row["query"])
-        if query is None:
-            trained.append(row)
+        query_id = query_ids.get(row["query"])
+        # Only held-out queries have an id.
+        if query_id is None:
+            train_rows.append(row)
             continue
         split = "validation" if row["query"] in for_validation else "test"
-        for number, text in enumerate(_documents_of(row)):
-            relevance = 1 if number == 0 else 0
-            splits[split][query, _numbered(text, documents, queries), relevance] = None
+        positive, *negatives = _documents_of(row)
+        splits[split][query_id, _id_of(positive, doc_ids, query_ids), 1] = None
+        for text in negatives:
+            splits[split][query_id, _id_of(text, doc_ids, query_ids), 0] = None
     among = "their own documents"
     more = "; corpus = 'all' adds those of the other pairs"
     if inputs.dataset.files.corpus == "all":
-        for row in trained:
+        for row in train_rows:
             for text in _documents_of(row):
-                _numbered(text, documents, queries)
+                _id_of(text, doc_ids, query_ids)
         among = "the documents of all pairs"
         more = ""
+    # All rows of a table have the same columns.
     if NEGATIVES in rows[0]:
         among = f"{among} and negatives"
     # From here in the form of `read`: texts by id.
     judged = {split: list(judgements) for split, judgements in splits.items()}
-    query_texts = {name: text for text, name in queries.items()}
+    queries = {identity: text for text, identity in query_ids.items()}
     docs: dict[str, Row] = {}
-    for text, name in documents.items():
-        docs[name] = {"title": None, "text": text}
-    tables = retrieval(judged, query_texts, docs, inputs)
-    tables["pairs"] = table("IR", "pairs", trained)
+    for text, identity in doc_ids.items():
+        docs[identity] = {"title": None, "text": text}
+    tables = retrieval(judged, queries, docs, inputs)
+    tables["pairs"] = table("IR", "pairs", train_rows)
     how = (
-        f"{count} of {len(asked)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half "
+        f"{count} of {len(query_texts)} queries are held out, random.Random({HALVES_SEED}).sample of them sorted, half "
         f"of them for validation; they are asked of {among}{more}"
     )
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
@@ -631,20 +644,20 @@ def _documents_of(row: Row) -> list[str]:
     return [row["positive"], *row.get(NEGATIVES, ())]
 
 
-def _numbered(text: str, documents: dict[str, str], queries: Mapping[str, str]) -> str:
-    """Return the id of a document's text; a new id for a new text."""
-    # A document with a query's text gets the query's id, so that it does not count as the query's answer.
-    return documents.setdefault(text, queries.get(text, f"d{len(documents)}"))
+def _id_of(text: str, doc_ids: dict[str, str], query_ids: Mapping[str, str]) -> str:
+    """Return the id of a document's text; a text that has none gets the next one, which `doc_ids` keeps."""
+    # A document with a query's text gets the query's id: the evaluation does not count it as the query's answer then.
+    return doc_ids.setdefault(text, query_ids.get(text, f"d{len(doc_ids)}"))
 
 
 def read_msmarco(inputs: ReaderInputs) -> DatasetContent:
-    """Read MS MARCO, whose documents are their texts only in the paper; BEIR's empty titles would add nothing."""
+    """Read MS MARCO; the paper reads its documents without titles, which are empty in BEIR's files."""
     inputs.need("validation", "the judgements of the dev queries")
     return read(inputs, titles=False)
 
 
 def read_mldr(inputs: ReaderInputs) -> DatasetContent:
-    """Read MLDR: queries with their positive passages, and a corpus for passages that come without text."""
+    """Read MLDR: rows of a query with its positive passages, and a corpus for passages that come without text."""
     splits: dict[str, list[Judgement]] = {}
     queries: dict[str, str] = {}
     docs: dict[str, Row] = {}
@@ -668,6 +681,7 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
     for path in inputs.of("corpus"):
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             docs[identity] = {"title": None, "text": text}
+    # A judged document still lacks its text: either no corpus was given, or it does not have the document.
     if not wanted.keys() <= docs.keys():
         inputs.need("corpus", "the texts of its positive passages")
         _check_complete(wanted, docs, "document", inputs)
