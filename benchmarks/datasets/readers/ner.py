@@ -1,7 +1,11 @@
 """CoNLL-2003, OntoNotes 5 and UNER English: the hub's rows, or files with one word a line.
 
-Read are UNER's `.iob2` (index, word, tag, ...), CoNLL's columns (word first, tag last; other schemes become IOB2) and
-CoNLL-2012's `*_gold_conll` (word in column 4, entities as brackets in column 11), with the documents that they name.
+Read are UNER's `.iob2` (index, word, tag, ...), CoNLL's columns (word first, tag last) and CoNLL-2012's `*_gold_conll`
+(word in column 4, entities as brackets in column 11), with the documents that they name.
+
+Tags say which words are entities, such as B-PER, and O means none. Schemes differ in how: IOB2 has `B-` on the first
+word of every entity and `I-` on the others; IOB1 has `I-` on both, and `B-` only where two entities of one type touch.
+Tags of other schemes become IOB2.
 """
 
 from __future__ import annotations
@@ -32,70 +36,85 @@ from common.errors import UserError, nearest
 
 _COLUMNS = {**FIELD_NAMES["tags"], DOCUMENT: DOCUMENT_IDS}
 _DIRECTIVE = re.compile(r"#\s*(begin|end) document\b")
+"""A line of CoNLL-2012 before or behind a document: `#begin document (nw/wsj_1); part 000`, `#end document`."""
 _DOCUMENT = re.compile(
     r"-DOCSTART-|#\s*newdoc\b(?:\s+id\s*=\s*(?P<uner>.+))?|#\s*begin document\s*\((?P<conll>[^()]*)\)"
 )
-"""A line that starts a document, and its name where it has one; the parts of CoNLL-2012's are one document."""
+"""A line that starts a document, with the document's name if the line has one.
 
+Examples are `-DOCSTART- -X- O O`, UNER's `# newdoc id = weblog-1`, and CoNLL-2012's `#begin document (nw/wsj_1); part
+000`, whose parts are one document, so that the number of the part is not of the name.
+"""
 _COMMENT = re.compile(r"#(?!\s*begin document\b)")
+"""A line that begins with `#`, except CoNLL-2012's `#begin document`."""
 _TAGGED = re.compile(r"O|[BIELMSUW]-.+")
+"""A tag of any scheme: `O`, `B-PER`, `S-LOC`."""
 _BLANKS = re.compile(" +")
 
 ColumnLayout = Callable[[str], tuple[str, str] | None]
-"""Returns (word, tag) of a line, empty when they are missing, or None for a line that holds no word."""
+"""Returns the word and the tag of a line. Both are empty if the line lacks one; None: the line is not about a word."""
 
 
 def sentences(
     path: Path, labels: Sequence[str] = (), own: DatasetFiles | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Yield (where it starts, row) of the sentences of a file with one word a line: words, and tags as written.
+    """Yield the sentences of a file with one word a line, each as (place of its first word, row).
 
-    A row names its document, or where that starts, if the file names any. Comments and the ranges of multi-word tokens
-    are passed over. Where a sentence may begin, a line with `#` is a comment unless it has a tag, one of `labels` or of
-    a scheme, and as many columns as the file's first word. Files of one's `own` dataset have two columns, or its
-    definition says by number which ones are read.
+    A row has words, tags as they are written, and the name of the sentence's document. A document without a name is
+    named by the place where it starts; None: the file has no documents. Comments are passed over, and so are UNER's
+    ranges of words that are written as one.
+
+    Args:
+        path: the file.
+        labels: the dataset's tags.
+        own: the files of a dataset of one's own, which have two columns, unless its definition says by number which
+            columns are read.
 
     Raises:
         UserError: a line lacks a word or a tag.
     """
     words: list[str] = []
     tags: list[str] = []
+    # The number of the line on which the sentence began, and the document in which it did.
     start = 0
-    document: str | None = None
-    # The document in which the sentence began.
     sentence_document: str | None = None
-    first = next(
-        (line for _, line in lines(path) if line.strip() and not _COMMENT.match(line)),
-        "",
-    )
+    document: str | None = None
+    # The first line that is neither empty nor a comment shows how the file's columns are laid out.
+    first = ""
+    for _, line in lines(path):
+        if line.strip() and not _COMMENT.match(line):
+            first = line
+            break
     layout = _layout(first)
     if own and own.content and layout is not _conll_2012:
         layout = _own_layout(own)
-    # The last sentence of a file may lack its empty line.
+    # An empty line ends a sentence. One is added, since the last sentence of a file may lack it.
     for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
             if words:
-                written = _from_brackets(tags) if layout is _conll_2012 else tags
+                written_tags = _from_brackets(tags) if layout is _conll_2012 else tags
                 yield (
                     f"{path}:{start}",
-                    {"words": words, "tags": written, DOCUMENT: sentence_document},
+                    {"words": words, "tags": written_tags, DOCUMENT: sentence_document},
                 )
             words, tags = [], []
             continue
-        pair = layout(line)
+        word_and_tag = layout(line)
+        # Comments stand before the first word of a sentence. UNER's and CoNLL-2012's layouts tell them from words.
         may_be_comment = not words and line.startswith("#")
-        if pair and may_be_comment and layout not in (_uner, _conll_2012):
-            # Not a comment if the sentence's first word is #: then the line has a tag and as many columns as others.
-            has_tag = pair[1] in labels or _TAGGED.fullmatch(pair[1])
-            is_word = len(_cut(line)) == len(_cut(first)) and has_tag
-            pair = pair if is_word else None
-        if pair is None:
-            marked = _DOCUMENT.match(line)
-            if marked is not None:
-                # -DOCSTART- gives no name: the line's number makes one.
-                document = marked["uner"] or marked["conll"] or f"{path.name}:{number}"
+        if word_and_tag and may_be_comment and layout not in (_uner, _conll_2012):
+            # A sentence may also begin with the word #. Then the line has a tag, and as many columns as others.
+            tag = word_and_tag[1]
+            has_tag = tag in labels or _TAGGED.fullmatch(tag)
+            if not has_tag or len(_cut(line)) != len(_cut(first)):
+                word_and_tag = None
+        if word_and_tag is None:
+            start_of_document = _DOCUMENT.match(line)
+            if start_of_document is not None:
+                name = start_of_document["uner"] or start_of_document["conll"]
+                document = name or f"{path.name}:{number}"
             continue
-        if not all(pair):
+        if not all(word_and_tag):
             size = len(_cut(line))
             hint = ""
             if size > 2:
@@ -105,18 +124,26 @@ def sentences(
             )
         if not words:
             start, sentence_document = number, document
-        words.append(pair[0])
-        tags.append(pair[1])
+        words.append(word_and_tag[0])
+        tags.append(word_and_tag[1])
 
 
 def _columns(
     line: str, word: int = 0, tag: int = -1, count: int = 0
 ) -> tuple[str, str] | None:
-    """Read a word and a tag from the columns `word` and `tag` of a line; `count`: columns it must have, 0 for any."""
+    """Return the word and the tag of a line of columns, as a `ColumnLayout` does.
+
+    Args:
+        line: the line.
+        word: the number of the word's column, from 0.
+        tag: the number of the tag's column, from 0; -1 is the last column.
+        count: how many columns the line must have; 0 for any number from two on.
+    """
     parts = _cut(line)
     if parts[0].startswith("-DOCSTART-"):
         return None
-    if len(parts) < 2 or max(word, tag) >= len(parts) or count not in (0, len(parts)):
+    has_both = len(parts) >= 2 and max(word, tag) < len(parts)
+    if not has_both or count not in (0, len(parts)):
         return "", ""
     return parts[word].strip(" "), parts[tag].strip()
 
@@ -124,19 +151,27 @@ def _columns(
 def _own_layout(files: DatasetFiles) -> ColumnLayout:
     """Return how lines of one's own files are read: two columns, or those whose numbers the definition gives."""
     numbers = [files.columns[field][0] for field in ("words", "tags")]
+    # Names of columns are for files of rows. "0" is such a name as well, since numbers count from 1.
     if "0" in numbers or not all(map(str.isdecimal, numbers)):
         return partial(_columns, count=2)
+    # The definition counts columns from 1.
     word, tag = (int(number) - 1 for number in numbers)
     return partial(_columns, word=word, tag=tag)
 
 
 def _cut(line: str) -> list[str]:
-    """Return the columns of a line; other spaces, such as that in 10 000, are of their word."""
+    """Return the columns of a line, between its tabs, or, without a tab, between its blanks.
+
+    Only the usual blank counts: another space, such as the no-break space in 10 000, belongs to its word.
+    """
     return line.split("\t") if "\t" in line else _BLANKS.split(line.strip(" "))
 
 
 def _uner(line: str) -> tuple[str, str] | None:
-    """Read index, word, tag, and columns about the annotation, separated by tabs; `#` starts a comment."""
+    """Return the word and the tag of a line of UNER's form, as a `ColumnLayout` does.
+
+    Its columns, between tabs, are index, word, tag, and some about the annotation; `#` starts a comment.
+    """
     parts = line.split("\t")
     # 1-2 is a range of words that are written as one, 1.1 a word that is not written: neither has a tag.
     if line.startswith("#") or re.fullmatch(r"\d+[-.]\d+", parts[0]):
@@ -147,22 +182,33 @@ def _uner(line: str) -> tuple[str, str] | None:
 
 
 def _conll_2012(line: str) -> tuple[str, str] | None:
-    """Read a word in column 4 and named entities as brackets in column 11."""
+    """Return the word, in column 4, and the entities' brackets, in column 11, of a line, as a `ColumnLayout` does."""
     parts = re.split(r"[ \t]+", line.strip(" \t"))
     if _DIRECTIVE.match(line):
         return None
+    # Behind the entities come the arguments of verbs, if any, and coreference: at least 12 columns in all.
     return (parts[3], parts[10]) if len(parts) >= 12 else ("", "")
 
 
 def _from_brackets(brackets: Sequence[str]) -> list[str]:
-    """Return tags for CoNLL-2012's brackets: `(ORG` begins an entity, `*` continues, `*)` ends it."""
-    tags, inside = [], ""
+    """Return the IOB2 tags of a sentence for CoNLL-2012's brackets, one a word.
+
+    `(ORG*` begins an entity, `*` continues it, `*)` ends it; `(ORG)` is an entity of one word.
+    """
+    tags = []
+    # The type of the entity that is open; empty outside of entities.
+    kind = ""
     for bracket in brackets:
-        opened = re.match(r"\(([^()*]+)", bracket)
-        inside = opened[1] if opened else inside
-        tags.append((f"B-{inside}" if opened else f"I-{inside}") if inside else "O")
+        opening = re.match(r"\(([^()*]+)", bracket)
+        if opening:
+            kind = opening[1]
+            tags.append(f"B-{kind}")
+        elif kind:
+            tags.append(f"I-{kind}")
+        else:
+            tags.append(OUTSIDE)
         if bracket.endswith(")"):
-            inside = ""
+            kind = ""
     return tags
 
 
@@ -171,20 +217,26 @@ def _layout(line: str) -> ColumnLayout:
     if _DIRECTIVE.match(line):
         return _conll_2012
     parts = line.split("\t")
+    # UNER's first column is an index: 1, the range 1-2, or 1.1 for a word that is not written.
     if len(parts) > 2 and re.fullmatch(r"\d+([-.]\d+)?", parts[0]):
         return _uner
     return _columns
 
 
 def _is_iob1(tagged: Iterable[Sequence[str]]) -> bool:
-    """Whether entities start with `I-`, and `B-` occurs only between two entities of one type."""
-    inside = False
+    """Return whether a file's tags, by sentence, are IOB1: some are `I-`, and `B-` only parts two entities of one type.
+
+    In IOB2, a `B-` also stands behind O or another type.
+    """
+    has_inside_tag = False
     for tags in tagged:
-        for before, tag in pairwise(("O", *tags)):
-            inside |= tag.startswith("I-")
+        # Each tag with the one before it; a sentence begins outside of entities.
+        for before, tag in pairwise((OUTSIDE, *tags)):
+            has_inside_tag |= tag.startswith("I-")
+            # `[2:]` is the type of a tag: PER of B-PER, and nothing of O.
             if tag.startswith("B-") and before[2:] != tag[2:]:
                 return False
-    return inside
+    return has_inside_tag
 
 
 def read(inputs: ReaderInputs) -> DatasetContent:
@@ -193,11 +245,11 @@ def read(inputs: ReaderInputs) -> DatasetContent:
 
 
 def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
-    """Return the sentences of a file with the columns of the local form.
+    """Return the sentences of a file as rows of the local form: `words`, `tags` as ids, and perhaps `document`.
 
     Args:
-        path: one word a line, or rows of words and tags.
-        inputs: the dataset has the tags' names by id, and the names of the columns of rows.
+        path: a file with one word a line, or with rows of words and tags.
+        inputs: has the dataset, with its tags and the names of its columns.
 
     Raises:
         UserError: a tag is unknown, or tags are numbers whose names are unknown and do not fit.
@@ -208,42 +260,47 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
         read_rows = rows_of_file(path, inputs.dataset.files, inputs.note)
-    # Names that the file itself gives to numbered tags; empty if it gives none.
+    # Names that the file itself gives to numbered tags: None until the first row, then empty if it gives none.
     declared: tuple[str, ...] | None = None
     # Whether tags are numbers that the file does not name.
     numbered = False
-    found = []
+    places = []
+    rows: list[Row] = []
     for where, row in read_rows:
         with row_at(where):
             words = _listed(pick(row, columns["words"]))
-            written = _listed(pick(row, columns["tags"]))
-            if not words or len(words) != len(written):
+            written_tags = _listed(pick(row, columns["tags"]))
+            if not words or len(words) != len(written_tags):
                 raise BadRowError(
-                    f"there are {len(words)} words and {len(written)} tags"
+                    f"there are {len(words)} words and {len(written_tags)} tags"
                 )
             if not all(isinstance(word, str) for word in words):
                 raise BadRowError("a word is not text")
             if declared is None:
+                # The first of these columns is the one in which `pick` found the tags.
                 filled = [name for name in columns["tags"] if row.get(name) is not None]
                 declared = inputs.declared_names(path, filled[0])
-            if None in written:
+            if None in written_tags:
                 raise BadRowError("a tag is missing")
+            # Numbers count in the file's own names, else in the dataset's.
             names = declared or labels
-            numbered |= not declared and any(isinstance(tag, int) for tag in written)
+            numbered |= not declared and any(
+                isinstance(tag, int) for tag in written_tags
+            )
             tags = []
-            for tag in written:
+            for tag in written_tags:
                 is_id = isinstance(tag, int) and 0 <= tag < len(names)
                 tags.append(names[tag] if is_id else str(tag))
             document_column = document_of(row, columns[DOCUMENT])
-            found.append((where, {"words": words, "tags": tags, **document_column}))
-    places = [where for where, _ in found]
-    rows = [row for _, row in found]
+            places.append(where)
+            rows.append({"words": words, "tags": tags, **document_column})
     tagged = [row["tags"] for row in rows]
     if not numbered:
         # The scheme follows from the tags of the whole file: one sentence may fit several schemes.
         tagged = _in_iob2(tagged, labels, inputs) or tagged
     else:
         inputs.numbered.append(path)
+        # A file that counts its tags in another order would be misread without a sign: its tags make no sense then.
         if not _plausible(tagged):
             raise UserError(
                 f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
@@ -256,7 +313,7 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a list of words or tags, or those of a text between blanks."""
+    """Return the words or tags of a row's value, which is a list, or a text with blanks between them."""
     if not isinstance(value, str):
         return list(value)
     # Python's spelling of a list, as pandas writes it into CSV.
@@ -268,15 +325,26 @@ def _listed(value: Any) -> list[Any]:
 def _in_iob2(
     tagged: Sequence[Sequence[str]], labels: Sequence[str], inputs: ReaderInputs
 ) -> list[list[str]]:
-    """Return a file's tags in IOB2 if they are of another scheme and the labels are IOB2's; else an empty list."""
-    used = {tag for tags in tagged for tag in tags}
+    """Return a file's tags, by sentence, in IOB2; an empty list if they are to stay as they are.
+
+    Args:
+        tagged: the tags of each sentence.
+        labels: the dataset's tags.
+        inputs: takes the note that tags were changed.
+    """
+    used_tags = {tag for tags in tagged for tag in tags}
     try:
-        parts = tag_parts(used)
+        parts = tag_parts(used_tags)
     except ValueError:
+        # The tags are of no one scheme. Those that are not among the labels are refused later.
         return []
-    if used - {OUTSIDE} <= set(labels) and not (is_iob(parts) and _is_iob1(tagged)):
+    # IOB1 and IOB2 have the same tags and mean something else by them, so labels do not tell the two apart.
+    is_iob1 = is_iob(parts) and _is_iob1(tagged)
+    are_labels = used_tags - {OUTSIDE} <= set(labels)
+    if are_labels and not is_iob1:
         return []
     in_iob2 = [to_iob2(tags, parts) for tags in tagged]
+    # The labels are not those of IOB2: then the dataset wants its tags in another scheme.
     if not {tag for tags in in_iob2 for tag in tags} <= set(labels):
         return []
     scheme = "IOB1 tags" if is_iob(parts) else "tags of another scheme"
@@ -285,7 +353,7 @@ def _in_iob2(
 
 
 def _ids(tags: Sequence[str], labels: tuple[str, ...]) -> list[int]:
-    """Return the ids of tags; `BadRowError` for an unknown one."""
+    """Return the ids of tags: their places among the labels; `BadRowError` for an unknown tag."""
     for name in tags:
         if name not in labels:
             known = ", ".join(labels)
@@ -296,10 +364,17 @@ def _ids(tags: Sequence[str], labels: tuple[str, ...]) -> list[int]:
 
 
 def _plausible(tagged: Sequence[Sequence[str]]) -> bool:
-    """Whether nearly all `I-` tags follow their own entity, as they would not under a wrong order of the ids."""
-    inside = strays = 0
+    """Return whether nearly all `I-` tags follow a tag of their type, as IOB2 has it.
+
+    Tags whose ids were read in a wrong order do not. One stray tag in fifty is allowed: files have mistakes.
+    """
+    inside = 0
+    strays = 0
     for tags in tagged:
         for before, tag in pairwise((OUTSIDE, *tags)):
-            inside += tag.startswith("I-")
-            strays += tag.startswith("I-") and before[2:] != tag[2:]
+            if tag.startswith("I-"):
+                inside += 1
+                # `[2:]` is the type of a tag: PER of B-PER, and nothing of O.
+                if before[2:] != tag[2:]:
+                    strays += 1
     return strays <= 0.02 * inside
