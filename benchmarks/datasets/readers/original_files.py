@@ -1,6 +1,6 @@
 """Original distribution files: plain, .gz, .xz or .zst; TSV, JSON, JSON lines or Parquet. Bad rows are named.
 
-Those of one's own may be CSV, too, and their TSV may have quotes or no header.
+Files of one's own may also be CSV, and their TSV may have quotes or no header. A table of text is a TSV or CSV file.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +26,31 @@ from common.progress import progress
 from common.reading import text_of
 
 _BATCH = 1 << 14
+"""Rows of a Parquet file that are read at a time."""
 _LONGEST = 1 << 28
-"""Bytes of the longest line that is read: all of SQuAD is a line of 30 MB."""
+"""Bytes at which a line is too long: all of SQuAD is a line of 30 MB."""
 csv.field_size_limit(2 * _LONGEST)
 
 
 class BadRowError(ValueError):
-    """What is wrong with a row, in a sentence that does not name its place."""
+    """A row that cannot be used: the sentence says why, and `row_at` puts the row's place before it."""
 
 
 @contextlib.contextmanager
 def row_at(where: str) -> Iterator[None]:
-    """Name the place of the row that a block reads where it is bad, or its fields are missing or of another kind.
+    """Turn an error that a block meets in a row into a `UserError` that begins with the row's place.
+
+    Args:
+        where: the place of the row, such as `train.tsv:7`.
 
     Raises:
-        UserError: it is; the sentence begins with the place.
+        UserError: the row is bad, or lacks a field, or has a field of another kind.
     """
     try:
         yield
     except BadRowError as error:
         raise UserError(f"{where}: {error}") from None
+    # A sentence already, which names a place of its own. It is a ValueError, which the next branch would catch.
     except UserError:
         raise
     except (
@@ -55,11 +61,10 @@ def row_at(where: str) -> Iterator[None]:
         ValueError,
         OverflowError,
     ) as error:
-        what = (
-            f"{error} is missing"
-            if isinstance(error, KeyError)
-            else "a value is of another kind"
-        )
+        what = "a value is of another kind"
+        # A KeyError's text is the name of the field.
+        if isinstance(error, KeyError):
+            what = f"{error} is missing"
         raise UserError(
             f"{where}: the row does not have the expected form: {what}; see docs/add-a-dataset.md"
         ) from None
@@ -70,7 +75,7 @@ class MissingValueError(BadRowError):
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether there is no value: null, or what pandas writes for it, NaN."""
+    """Return whether there is no value: null, or NaN, which pandas writes for it and which is not equal to itself."""
     return value is None or (isinstance(value, float) and value != value)
 
 
@@ -107,7 +112,7 @@ def words_of(row: Row, names: Sequence[str]) -> str:
 
 
 def document_of(row: Row, names: Sequence[str]) -> Row:
-    """Return what the local form has of a row's document: nothing where none of the columns `names` has a value."""
+    """Return the local form's column with the name of a row's document; empty if no column in `names` has a value."""
     for name in names:
         if not is_missing(row.get(name)):
             return {DOCUMENT: str(row[name])}
@@ -128,6 +133,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         with path.open("rb") as raw:
             read = functools.partial(unpacked(path, raw).readline, _LONGEST)
+            # At the end of the file, readline returns the empty line at which `iter` stops.
             for number, line in enumerate(iter(read, b""), 1):
                 if len(line) == _LONGEST:
                     raise UserError(
@@ -149,7 +155,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def json_of(path: Path) -> Any:
-    """Return a JSON file's content; `UserError` names the line where it is none."""
+    """Return a JSON file's content; a `UserError` names the line from which it is not valid JSON."""
     try:
         return orjson.loads("\n".join(line for _, line in lines(path)))
     except orjson.JSONDecodeError as error:
@@ -159,12 +165,12 @@ def json_of(path: Path) -> Any:
 
 
 def is_text(path: Path) -> bool:
-    """Return whether a file's lines need not name their fields, by its name."""
+    """Return by a file's name whether its lines need not name their fields, unlike CSV, JSON or Parquet."""
     return plain_suffix(path) not in (*_ROWS, ".csv")
 
 
 def is_data(path: Path) -> bool:
-    """Return whether a file of a folder has rows; those in which `datasets` describes a folder have none."""
+    """Return by its name whether a file in a folder has rows; `datasets` puts files about the folder beside them."""
     if path.name in ("state.json", "dataset_info.json", "dataset_dict.json"):
         return False
     # `datasets` caches results of maps and filters beside the original rows.
@@ -185,8 +191,8 @@ def rows_of_file(
     Args:
         path: the file; its kind follows from its name.
         files: of whose dataset it is; they say how a table of text is read.
-        note: called with how many rows of a table a line break inside a text cuts, which are left out; without it
-            they are refused.
+        note: called with a sentence about the rows of a table of text that a line break inside a text cuts in two,
+            which are left out; None: such rows are refused.
 
     Raises:
         UserError: a row cannot be read; the sentence names its place.
@@ -196,18 +202,22 @@ def rows_of_file(
 
 
 def class_names(path: Path, column: str) -> tuple[str, ...]:
-    """Return the class names that a Parquet or Arrow file declares for `column`; none where it declares none."""
+    """Return the class names that a Parquet or Arrow file declares for `column`, by number; empty if it declares none.
+
+    `datasets` writes its own types, such as class labels, as JSON into the metadata of the file's schema.
+    """
     if _ROWS.get(plain_suffix(path)) is not _typed_rows:
         return ()
     with typed_file(path) as (schema, _):
         metadata = (schema.metadata or {}).get(b"huggingface")
     feature = None
-    # `datasets` writes its own types, such as class labels, into the file's metadata.
     if metadata:
         feature = orjson.loads(metadata)["info"]["features"].get(column)
-    # In a list of labels the names are one level below.
+    # The names are in the description of the column's type, or, for lists of labels, in that of the type of an entry,
+    # which stands in `feature`, or in a list of one in older versions.
     while feature is not None:
-        feature = feature[0] if isinstance(feature, list) else feature
+        if isinstance(feature, list):
+            feature = feature[0]
         if feature.get("names"):
             return tuple(feature["names"])
         feature = feature.get("feature")
@@ -216,10 +226,10 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def typed_file(path: Path) -> Iterator[tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
-    """Open a Parquet file, or an Arrow file as `datasets` saves it: its schema and its batches.
+    """Open a Parquet file, or an Arrow file as `datasets` saves it, and yield its schema and its batches of rows.
 
     Raises:
-        UserError: it is absent, or turns out damaged while it is read.
+        UserError: the file is absent, or the block that reads it finds it damaged.
     """
     try:
         if plain_suffix(path) == ".arrow":
@@ -231,6 +241,7 @@ def typed_file(path: Path) -> Iterator[tuple[pa.Schema, Iterable[pa.RecordBatch]
                 yield file.schema_arrow, file.iter_batches(_BATCH)
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
+    # A sentence of the block about a row; as a ValueError, the next branch would catch it.
     except UserError:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError):
@@ -240,7 +251,7 @@ def typed_file(path: Path) -> Iterator[tuple[pa.Schema, Iterable[pa.RecordBatch]
 
 
 def _parsed(line: str) -> Any:
-    """Return a line's JSON, in which NaN may stand as Python's own module writes it; None where it is none."""
+    """Return a line's JSON, which may have NaN as Python's own module writes it; None if the line is not JSON."""
     with contextlib.suppress(ValueError):
         return orjson.loads(line)
     if "NaN" in line:
@@ -250,7 +261,7 @@ def _parsed(line: str) -> Any:
 
 
 def _check_unique(names: Sequence[str]) -> None:
-    """Refuse names of columns that are there twice; those without a name, such as pandas's index, may be."""
+    """Refuse a name that two columns have; several columns may have no name, as the index that pandas writes."""
     twice = [name for name in names if name and names.count(name) > 1]
     if twice:
         raise BadRowError(
@@ -259,7 +270,7 @@ def _check_unique(names: Sequence[str]) -> None:
 
 
 def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of JSON lines; refuse a name that is twice in an object, of which the parser would drop one."""
+    """Yield the rows of JSON lines; refuse a name that is twice in an object, since the parser would drop one value."""
     for number, line in lines(path):
         if not line.strip():
             continue
@@ -267,7 +278,8 @@ def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
         row = _parsed(line)
         if not isinstance(row, dict):
             raise UserError(f"{where}: the line is not a JSON object")
-        # Reading twice is slow: only a line that has a name's text twice, perhaps as a value, is read once more.
+        # Python's own parser shows names that are twice, but is slow. It reads only lines that have a name's text
+        # twice, where the second one may still be a value.
         if any(line.count(f'"{name}"') > 1 for name in row):
             with row_at(where):
                 json.loads(line, object_pairs_hook=_check_unique_pairs)
@@ -280,18 +292,21 @@ def _check_unique_pairs(pairs: Sequence[tuple[str, Any]]) -> None:
 
 
 def is_whole_json(path: Path) -> bool:
-    """Return whether a file is one JSON value: called `.json`, and without an object a line."""
+    """Return whether a file is a single JSON value: its name ends in `.json`, and its lines are not objects."""
     return plain_suffix(path) == ".json" and not _has_json_lines(path)
 
 
 def _has_json_lines(path: Path) -> bool:
-    """Return whether a file called `.json` has an object a line, as `datasets` writes it."""
-    first = [line for (_, line), _ in zip(lines(path), range(2), strict=False)]
-    return len(first) == 2 and isinstance(_parsed(first[0]), dict)
+    """Return whether a file called `.json` has an object a line, as `datasets` writes it.
+
+    A single line is taken for a JSON value, which may be an object as well.
+    """
+    first_two = [line for _, line in islice(lines(path), 2)]
+    return len(first_two) == 2 and isinstance(_parsed(first_two[0]), dict)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a JSON array or object, or of JSON lines, which the name `.json` may hide."""
+    """Yield the rows of a file called `.json`: a JSON array or object of rows, or JSON lines after all."""
     if _has_json_lines(path):
         yield from _json_line_rows(path)
         return
@@ -303,7 +318,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
         raise UserError(f"{path} contains neither a list nor an object of rows")
     entries = content.items() if isinstance(content, dict) else enumerate(content)
     for key, row in entries:
-        # pandas writes a frame as columns, each an object from row numbers to values.
+        # pandas writes a frame by column: {"text": {"0": "first text", "1": "second text"}}. That is not a row.
         is_column = isinstance(row, dict) and row and all(map(str.isdecimal, row))
         if not isinstance(row, dict) or is_column:
             raise UserError(
@@ -314,6 +329,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _typed_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a Parquet or Arrow file; their places count from 0."""
     number = 0
     with typed_file(path) as (schema, batches):
         with row_at(str(path)):
@@ -327,18 +343,29 @@ def _typed_rows(path: Path) -> Iterator[tuple[str, Row]]:
 def _table_rows(
     path: Path, files: DatasetFiles, note: Note | None
 ) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a table of text.
+    """Yield the rows of a table of text, except those that a line break inside a text cuts into several lines.
 
-    Lines with too few columns are a cut row if they have its number together; the first and the last one have a tab,
-    or a text at either end of a row could lose its end.
+    Such lines have too few columns each and, put together, as many as a row. The first and the last of them must have
+    two or more: a line of one column could just as well belong to the row before it or behind it.
+
+    Args:
+        path: the file.
+        files: has the header of a file without one.
+        note: called with a sentence about cut rows; None: they are refused.
+
+    Raises:
+        UserError: a line has another number of columns than the header and is not of such a row.
     """
     rows = cells(path, files)
-    header = list(files.header) or next(rows, (1, []))[1]
+    header = list(files.header)
+    if not header:
+        # An empty file has no first line: then no columns and no rows.
+        _, header = next(rows, (1, []))
     with row_at(f"{path}:1"):
         _check_unique(header)
-    # Numbers of the first lines of rows that were cut at line breaks.
+    # Numbers of the first lines of the rows that were cut.
     cut: list[int] = []
-    # Line number and number of columns, for each line of a row that may be cut.
+    # The lines of a row that may be cut: the number of each line, and how many columns it has.
     pieces: list[tuple[int, int]] = []
     for number, fields in rows:
         if files.header and number == 1 and fields == header:
@@ -349,13 +376,15 @@ def _table_rows(
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
             continue
         pieces.append((number, len(fields)))
+        first_line, first_size = pieces[0]
         # A line break inside a column: the next line has the rest of that column, so the two count as one.
         columns = sum(size - 1 for _, size in pieces) + 1
-        if note and columns == len(header) and min(pieces[0][1], len(fields)) > 1:
-            cut.append(pieces[0][0])
+        if note and columns == len(header) and min(first_size, len(fields)) > 1:
+            cut.append(first_line)
             pieces = []
-        elif not note or columns >= len(header) or pieces[0][1] == 1:
+        elif not note or columns >= len(header) or first_size == 1:
             break
+    # The loop stopped at lines that make no row, or the file ended within a row.
     if pieces:
         number, size = pieces[0]
         raise UserError(
@@ -368,13 +397,13 @@ def _table_rows(
 
 
 def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, fields) of each row of a table of text.
+    """Yield (number of its first line, fields) for each row of a table of text, the header included.
 
-    CSV is read as RFC 4180 has it, with the comma, semicolon or tab that its first line has most of. Whether quotes
-    around a field of a TSV file are part of its text is for the definition to say; those of the paper's files are.
+    CSV is read as RFC 4180 has it, with the comma, semicolon or tab that its first line has most of. In TSV files of
+    one's own, the definition says whether quotes around a field are part of its text; in the paper's files they are.
 
     Raises:
-        UserError: quotes are invalid, or the definition does not say what they are.
+        UserError: quotes are invalid, or there are some and the definition does not say what they mean.
     """
     is_csv = ".csv" in path.suffixes
     if is_csv or files.quotes:
@@ -384,12 +413,14 @@ def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
             mark = max(",;\t", key=first_row.count)
         yield from _quoted(path, mark)
         return
-    is_open = bool(files.content) and files.quotes is None
+    # `content` is the definition of a dataset of one's own; None: it does not say what quotes mean.
+    is_undecided = bool(files.content) and files.quotes is None
     for number, line in lines(path):
+        # An empty first line is kept: it would be the header.
         if number > 1 and not line.strip():
             continue
         fields = line.split("\t")
-        if is_open and any(field.startswith('"') for field in fields):
+        if is_undecided and any(field.startswith('"') for field in fields):
             raise UserError(
                 f"{path}:{number}: the quotes may enclose the text or be part of it; set quotes = true if they enclose "
                 f"it, else quotes = false, in {files.where}"
@@ -398,13 +429,21 @@ def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
 
 
 def _quoted(path: Path, mark: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each row's first line, and its fields."""
+    """Yield (number of its first line, fields) for each row of a table whose fields may stand in quotes.
+
+    A row has several lines where a field in quotes has a line break.
+
+    Args:
+        path: the file.
+        mark: what separates fields.
+    """
     with_ends = (f"{line}\n" for _, line in lines(path))
     # Without `strict`, csv would read to the end of the file where a quote is never closed.
     reader = csv.reader(with_ends, delimiter=mark, strict=True)
     start = 1
     try:
         for fields in reader:
+            # An empty line has no fields.
             if fields:
                 yield start, fields
             start = reader.line_num + 1
@@ -421,4 +460,4 @@ _ROWS: dict[str, Callable[[Path], Iterator[tuple[str, Row]]]] = {
     ".jsonl": _json_line_rows,
     ".json": _json_rows,
 }
-"""How the rows of a file are read, by the end of its name; any other is a table of text."""
+"""The function that reads a file's rows, by the end of the file's name; any other file is a table of text."""

@@ -22,24 +22,25 @@ from common.errors import UserError
 TRAIN_SHARE = 0.95
 CARVE_SEED = 42
 HALVES_SEED = 42
-"""Ours: the release draws NQ's halves from an unseeded global generator, again in every run."""
+"""This package's own seed: the release draws NQ's halves anew in every run, from a global generator without a seed."""
 
 
 def carve(rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the row numbers of (train, validation) as `datasets.train_test_split(train_size=0.95, seed=42)` does.
+    """Split row numbers into (train, validation) as `datasets.train_test_split(train_size=0.95, seed=42)` does.
 
     Both are shuffled. SST-2's 67,349 rows give 63,981 and 3,368.
     """
-    trained = math.floor(TRAIN_SHARE * rows)
+    train_size = math.floor(TRAIN_SHARE * rows)
+    validation_size = rows - train_size
     order = np.random.default_rng(CARVE_SEED).permutation(rows)
     # `datasets` takes the test part of a split, here the validation set, from the front of the order.
-    return order[rows - trained :], order[: rows - trained]
+    return order[validation_size:], order[:validation_size]
 
 
 def halve(ids: Iterable[str], seed: int = HALVES_SEED) -> set[str]:
-    """Return the half of the query ids that is NQ's validation split; the rest is test.
+    """Return the half of the query ids that makes NQ's validation split; the other half makes the test split.
 
-    The release's own draw, `random.sample` of the sorted ids, with the seed that it lacks.
+    They are drawn as in the release, by `random.sample` of the sorted ids, but with a seed, which the release lacks.
     """
     unique = sorted(set(ids))
     return set(random.Random(seed).sample(unique, round(0.5 * len(unique))))
@@ -47,33 +48,36 @@ def halve(ids: Iterable[str], seed: int = HALVES_SEED) -> set[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderInputs:
-    """The files to make a dataset from, and what is to be said about them."""
+    """The files to make a dataset from, and what a reader finds out about them."""
 
     dataset: Dataset
     """Its entry in the protocol."""
     files: Mapping[str, tuple[Path, ...]]
     """Files by role: train, validation, test, queries, corpus; several of one role are read one after the other."""
     notes: dict[str, None] = field(default_factory=dict)
-    """What the manifest is to say of repairs and omissions: sentences as keys, which keep their order."""
+    """Sentences about repairs and omissions, for the manifest. As keys they keep their order, and each occurs once."""
 
     def note(self, sentence: str) -> None:
         """Keep a sentence for the manifest, once."""
         self.notes[sentence] = None
 
     declared: dict[Path, tuple[str, ...]] = field(default_factory=dict)
-    """The names that files give the numbers of their labels."""
+    """For each file that names the numbers of its labels: the names, in the order of the numbers."""
     numbered: list[Path] = field(default_factory=list)
-    """The files that have numbers in place of labels, and no names for them."""
+    """The files that have numbers as labels and do not name them."""
 
     def declared_names(self, path: Path, column: str) -> tuple[str, ...]:
-        """Return the names that a file gives the numbers of a column, none where it gives none, and keep them."""
+        """Return the names that a file gives the numbers in a column, empty if it gives none; `declared` keeps them."""
         names = class_names(path, column)
         if names:
             self.declared[path] = names
         return names
 
     def check_numbers(self) -> None:
-        """Refuse numbers without names next to a file that names its numbers in another order."""
+        """Refuse a file whose numbers have no names if another file names its numbers in an order of its own.
+
+        Numbers without names are read in the order of the definition, which the other file then contradicts.
+        """
         if not self.numbered:
             return
         labels = self.dataset.label_names
@@ -88,7 +92,7 @@ class ReaderInputs:
             )
 
     def of(self, role: str) -> tuple[Path, ...]:
-        """Return the files of a role, none when it was not given."""
+        """Return the files of a role; an empty tuple if the role was not given."""
         return self.files.get(role, ())
 
     def need(self, role: str, what: str) -> tuple[Path, ...]:
@@ -103,12 +107,12 @@ def with_splits(
 ) -> DatasetContent:
     """Return the rows of the files as three splits, as published or by the paper's rule.
 
-    By the paper's rule the official validation is `test`, and `validation` is 5 % of train. A labelled test file may
-    stand in for the official validation file. With both, all three splits are kept as they are given.
+    By the paper's rule the official validation set is `test`, and `validation` is 5 % of the training set. A labelled
+    test file may stand in for the official validation file. If both files are given, the three splits are the files.
 
     Args:
-        inputs: the files.
-        rows: reads one of them; rows without an id are numbered.
+        inputs: the files by role.
+        rows: reads a file; a row without an id gets one from its number within the split.
 
     Raises:
         UserError: a file is missing.
@@ -122,16 +126,17 @@ def with_splits(
         inputs.need(
             "validation", "the official validation file, which the paper tests on"
         )
+    # A table for each role whose files were given: train, and one or both of validation and test.
     tables = {}
     for role in SPLIT_TABLES:
         paths = inputs.of(role)
         if not paths:
             continue
-        numbered: list[Row] = []
+        with_ids: list[Row] = []
         for row in chain.from_iterable(map(rows, paths)):
             # A row that has an id keeps it in place of this one.
-            numbered.append({"id": f"{role}-{len(numbered)}", **row})
-        tables[role] = table(dataset.form, role, numbered)
+            with_ids.append({"id": f"{role}-{len(with_ids)}", **row})
+        tables[role] = table(dataset.form, role, with_ids)
     inputs.check_numbers()
     if len(tables) == 3:
         splits = "as given: three files"
