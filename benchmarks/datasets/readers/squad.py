@@ -1,5 +1,6 @@
-"""SQuAD v1.1, v2.0 and ReCoRD: the hub's Parquet, or the official JSON. Other sets in either form use the same
-functions.
+"""SQuAD v1.1, v2.0 and ReCoRD: the hub's Parquet, or the official JSON. Other sets in either form are read as well.
+
+An answer has a start: the offset of its first character in the context.
 
 The paper's code asks its copy of ReCoRD for question, context and answers and shows no conversion, so how placeholder
 queries became questions is unknown (docs/add-a-dataset.md). Here the question is the query with its `@placeholder`,
@@ -38,10 +39,11 @@ _TRUTH = {
     "0.0": False,
     "": False,
 }
+"""What `is_impossible` means as it is written in files of any kind, in lower case."""
 _NO_BLANKS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 )
-"""Thai, Lao, Burmese, Khmer, Japanese and Chinese, which have no blanks between words."""
+"""A character of Thai, Lao, Burmese, Khmer, Japanese or Chinese, which have no blanks between words."""
 
 
 def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
@@ -57,30 +59,36 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
         UserError: a question has no answer where each needs one, or an answer that is not in its context.
     """
     dataset = inputs.dataset
-    column = dataset.files.columns.get("answers", ("answers",))[0]
+    answers_column = dataset.files.columns.get("answers", ("answers",))[0]
+    # The field of the local form for each column that the definition names.
     rename: dict[str, str] = {}
     for field, names in dataset.files.columns.items():
         rename |= dict.fromkeys(names, field)
     questions: list[Row] = []
-    # Places of answers that did not begin at the start that the file gives.
+    # For each answer that does not begin at the start that the file gives, the place of its question in the file.
     moved: list[str] = []
+    # Whether any row says something about answers, be it that there is none.
     says_answers = False
     for number, (where, fields) in enumerate(_questions_in(path, inputs)):
         with row_at(where):
             row = {rename.get(name, name): value for name, value in fields.items()}
+            # ReCoRD has a query and a passage, and calls an id `idx`.
             question = pick_text(row, ("question", "query"))
             context = pick_text(row, ("context", "passage"))
             answers: list[Row] = []
-            says_answers |= "answers" in row or _is_impossible(row)
-            if not _is_impossible(row):
+            is_impossible = _is_impossible(row)
+            says_answers |= "answers" in row or is_impossible
+            if not is_impossible:
                 answers, count_moved = answers_of(
                     row.get("answers"), context, _start_in(row)
                 )
                 moved += [where] * count_moved
             if not answers and not dataset.may_abstain:
-                what = "" if "answers" in row else f"; there is no column {column}"
+                hint = ""
+                if "answers" not in row:
+                    hint = f"; there is no column {answers_column}"
                 raise BadRowError(
-                    f"the question has no answer, but every question of this dataset needs one{what}"
+                    f"the question has no answer, but every question of this dataset needs one{hint}"
                 )
             identity = f"{path.name}-{number}"
             if dataset.files.ids != "none":
@@ -93,9 +101,10 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                     "answers": answers,
                 }
             )
+    # Where questions may have no answer, a missing column would otherwise go unnoticed.
     if questions and not says_answers:
         raise UserError(
-            f"{path}: there is no column {column}, so that no question would have an answer"
+            f"{path}: there is no column {answers_column}, so that no question would have an answer"
         )
     if moved:
         inputs.note(
@@ -117,16 +126,16 @@ def _is_impossible(row: Row) -> bool:
 
 
 def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], int]:
-    """Return `[{text, start}]` of answers in any of the known forms, and how many had a wrong start.
+    """Return a question's answers as rows of `text` and `start`, and how many of them had a wrong start.
 
-    Known are a text, a list of texts, `{text, answer_start or start}` of one answer or of lists, and a list of
-    those; empty texts are no answer. A wrong start is read as UTF-16 units or bytes if the answer is there, else the
-    nearest occurrence is taken; without a start the first one that is not inside a word, if there is one.
+    The start of each answer is found as `_place` says; no rows mean that there is no answer.
 
     Args:
-        value: the answers.
+        value: the answers in any of these forms: a text; a list of texts; an object with `text` and `answer_start` or
+            `start`, which are of one answer, or lists; a list of objects of one answer each. None and empty texts are
+            no answer.
         context: the text that the answers are in.
-        start: the start, or a list of them, of answers that are texts.
+        start: if answers are texts: the start, or a list of the starts.
 
     Raises:
         BadRowError: an answer is not in the context.
@@ -135,6 +144,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         texts = _listed(value["text"])
         starts = _listed(_start_in(value))
     elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        # Texts may stand among the objects.
         items = [item if isinstance(item, dict) else {"text": item} for item in value]
         texts = [item["text"] for item in items]
         starts = [_start_in(item) for item in items]
@@ -143,48 +153,50 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         starts = _listed(start)
     if all(map(_is_empty, texts)):
         return [], 0
-    numbers = [_start_number(number) for number in starts] or [None] * len(texts)
-    if len(numbers) != len(texts):
+    given_starts: list[int | None] = [_start_number(given) for given in starts]
+    if not given_starts:
+        given_starts = [None] * len(texts)
+    if len(given_starts) != len(texts):
         raise BadRowError(
-            f"answers and starts differ in number: {len(texts)} and {len(numbers)}"
+            f"answers and starts differ in number: {len(texts)} and {len(given_starts)}"
         )
     answers: list[Row] = []
     moved = 0
-    for text, number in zip(texts, numbers, strict=True):
-        place = _place(text, context, number)
+    for text, given_start in zip(texts, given_starts, strict=True):
+        place = _place(text, context, given_start)
         answers.append({"text": text, "start": place})
-        if number is not None and number != place:
+        if given_start is not None and given_start != place:
             moved += 1
     return answers, moved
 
 
 def _start_in(item: Row) -> Any:
-    """Return where an answer says that it starts; None where it does not say."""
+    """Return the start that an answer, or a row of a question, gives; None if it gives none."""
     return item.get("answer_start", item.get("start"))
 
 
 def _is_empty(text: Any) -> bool:
-    """Return whether a text stands for no answer."""
+    """Return whether a text means that there is no answer: it is missing or has only blanks."""
     if isinstance(text, str):
         return not text.strip()
     return is_missing(text)
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a list as it is, one value as a list of it, None as an empty list."""
+    """Return a list unchanged, a single value as a list of one, and None as an empty list."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
 def _start_number(start: Any) -> int | None:
-    """Return a start as a number; None for a missing or a negative one."""
+    """Return the start of an answer, as a file has it, as a number; None for a missing or a negative one."""
     if start in (None, ""):
         return None
     try:
         number = float(start)
     except (TypeError, ValueError):
-        # 0.5 is refused below, as not a whole number.
+        # What is no number at all is refused below like 0.5: it is not a whole number either.
         number = 0.5
     # pandas writes nan for a missing value.
     if math.isnan(number):
@@ -198,18 +210,29 @@ def _start_number(start: Any) -> int | None:
 
 
 def _place(text: Any, context: str, start: int | None) -> int:
-    """Return where the answer begins: at the given start, in letters or other units, or at the nearest occurrence."""
+    """Return the offset in the context at which an answer begins.
+
+    This is the given start, if the answer is there. Otherwise the start may have been counted in other units; if the
+    answer is there neither, it is the occurrence nearest to the start. Without a start it is the first occurrence that
+    does not begin or end inside a word, or, if all do, the first one.
+
+    Args:
+        text: the answer.
+        context: the text that the answer is in.
+        start: the start that the file gives; None if it gives none.
+    """
     if not isinstance(text, str) or not text:
         raise BadRowError(f"an answer is not text: {text!r:.80}")
     if start is not None:
         if context.startswith(text, start):
             return start
-        # Other programs count starts in UTF-16 units, or in bytes of UTF-8.
+        # Other programs count in UTF-16 units, which have two bytes each, or in bytes of UTF-8. What is before the
+        # start in these units, as a text again, has the start in characters as its length.
         units = context.encode("utf-16-le", "replace")[: 2 * start]
         octets = context.encode("utf-8", "replace")[:start]
-        before_units = units.decode("utf-16-le", "ignore")
-        before_octets = octets.decode("utf-8", "ignore")
-        for before in (before_units, before_octets):
+        before_in_units = units.decode("utf-16-le", "ignore")
+        before_in_octets = octets.decode("utf-8", "ignore")
+        for before in (before_in_units, before_in_octets):
             if context.startswith(text, len(before)):
                 return len(before)
     # A look-ahead also finds overlapping occurrences.
@@ -223,7 +246,8 @@ def _place(text: Any, context: str, start: int | None) -> int:
             hint = "; there it has another case, Unicode form or spacing, write it the same"
         raise BadRowError(f"an answer is not in the context: {text!r:.80}{hint}")
 
-    def inside_word(place: int) -> bool:
+    def cuts_word(place: int) -> bool:
+        # An end of the answer cuts a word if the characters on both sides of it belong to words.
         for end in (place, place + len(text)):
             is_inner = 0 < end < len(context)
             if is_inner and all(map(_in_words, context[end - 1 : end + 1])):
@@ -231,16 +255,20 @@ def _place(text: Any, context: str, start: int | None) -> int:
         return False
 
     if start is None:
-        whole = [place for place in places if not inside_word(place)]
+        whole = [place for place in places if not cuts_word(place)]
         return (whole or places)[0]
-    return min(places, key=lambda place: (abs(place - start), inside_word(place)))
+    # Of two that are equally near, the one that cuts no word.
+    return min(places, key=lambda place: (abs(place - start), cuts_word(place)))
 
 
 def _in_words(character: str) -> bool:
-    """Whether it joins what is next to it to a word, as it does not in scripts without blanks between words."""
-    return unicodedata.category(character)[0] in "LMN" and not _NO_BLANKS.match(
-        character
-    )
+    """Return whether a character makes a word with its neighbours: a letter, mark or number.
+
+    Characters of scripts without blanks between words do not count: a word may end behind any of them.
+    """
+    # Unicode's categories begin with L for letters, M for marks and N for numbers.
+    is_letter_or_number = unicodedata.category(character)[0] in "LMN"
+    return is_letter_or_number and not _NO_BLANKS.match(character)
 
 
 def _folded(text: str) -> str:
@@ -249,13 +277,14 @@ def _folded(text: str) -> str:
 
 
 def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]:
-    """Yield (where, row) of each question, with its context, from a file in any of the known forms."""
+    """Yield (place, row) for each question of a file in any of the known forms; the row has the context as well."""
+    # SQuAD's JSON is {"data": [article, ...]}, or the list alone. A file of another kind has no articles.
     articles: Any = []
     if is_whole_json(path):
         content = json_of(path)
         articles = content.get("data") if isinstance(content, dict) else content
     is_list = isinstance(articles, list) and all(articles)
-    # A list without paragraphs has plain rows, not SQuAD's articles.
+    # A list without paragraphs, also an empty one, means plain rows in place of SQuAD's articles.
     if is_list and not any("paragraphs" in article for article in articles):
         for where, row in rows_of_file(path, inputs.dataset.files, inputs.note):
             if "qas" not in row:

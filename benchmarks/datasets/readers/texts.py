@@ -1,6 +1,9 @@
 """Sequence classification: a text or a pair of texts with a class, several labels, or a number; GLUE's three sets.
 
 GLUE's are read from the hub's Parquet, the official TSV, or `{index: {text_a, text_b, label}}` JSON.
+
+A label in a file is a name, or a number: its place in the dataset's list of labels, counted from 0. The names in the
+list may themselves look like numbers, such as "1" to "5" stars, so that a number may mean either.
 """
 
 from __future__ import annotations
@@ -28,31 +31,32 @@ from benchmarks.protocol import Dataset
 from common.errors import UserError, nearest
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}\.0")
+"""A whole number as pandas writes it in a column with a missing value: `1.0`, `-1.0`."""
 
 
 @dataclass(kw_only=True)
 class Labels:
-    """The labels of one file: names or numbers, never both."""
+    """The labels of one file: names or numbers, never both. `id_of` reads them one by one and records what it saw."""
 
     names: Sequence[str]
     """The dataset's labels by id."""
     declared: Mapping[str, str] = field(default_factory=dict)
-    """The names that the file itself gives its numbers."""
+    """By number, as a text: the name that the file itself gives it; empty if the file names no numbers."""
     kinds: set[str] = field(default_factory=set)
-    """Which of `names` and `numbers` the values were that have been read."""
+    """How the labels read so far were understood: `names` or `numbers`; empty before the first one."""
     has_numbers: bool = False
-    """Whether a value was a number that the file does not name."""
+    """Whether a label read so far was written as a number that the file does not name."""
     seen: set[int] = field(default_factory=set)
-    """Ids that have been read."""
+    """The ids of the labels read so far."""
 
     def id_of(self, value: Any) -> int:
-        """Return the id of a label's name, or of a number.
+        """Return the id of the label that a row's value means: its place in `names`.
 
-        A number counts in `declared`; else from 0 in `names`, unless these have numbers among them: then it is a name.
-        1.0 is 1, as pandas writes it where a column has a missing value.
+        A number that the file names in `declared` means that name. Any other number counts from 0 in `names`, unless
+        some of the names are themselves numbers: then it is a name. 1.0 is read as 1.
 
         Raises:
-            BadRowError: it is neither, or names and numbers are in one file.
+            BadRowError: the value is no label, or the file has names as well as numbers.
         """
         kind = "names"
         text = str(value).strip()
@@ -62,25 +66,27 @@ class Labels:
         is_number = text.isdecimal() and not self.declared
         self.has_numbers |= is_number
         if text in self.declared:
-            value = text = self.declared[text]
+            text = self.declared[text]
+            # For the refusal below, which names the label rather than its number.
+            value = text
         elif is_number and not any(name.isdecimal() for name in self.names):
             kind = "numbers"
-            # "01" is no label's number. Nine digits are enough: Python refuses to convert thousands.
+            # A number counts as it is usually written, so "01" does not. Only nine digits are converted, since Python
+            # refuses to convert thousands of them: a longer number then differs from its text.
             if text == str(int(text[:9])) and int(text) < len(self.names):
                 text = self.names[int(text)]
         if text not in self.names:
-            hint = (
-                "; numbers count from 0"
-                if kind == "numbers"
-                else nearest(text, self.names)
-            )
+            hint = nearest(text, self.names)
+            if kind == "numbers":
+                hint = "; numbers count from 0"
             if text in ("true", "false"):
                 hint = '; set labels = ["false", "true"]'
             raise BadRowError(
                 f"{value!r:.80} is not in the label set {', '.join(self.names):.100}{hint}"
             )
         if self.kinds - {kind}:
-            other_kind = min(self.kinds)
+            # A second kind is never added, so there is only one.
+            (other_kind,) = self.kinds
             raise BadRowError(
                 f"the labels mix {other_kind} with {kind} such as {value!r}; use names only"
             )
@@ -90,13 +96,13 @@ class Labels:
 
 
 def read(inputs: ReaderInputs) -> DatasetContent:
-    """Read texts or pairs with what the dataset's form says of them.
+    """Read texts or pairs of texts, each with a class, several labels or a number, as the dataset's form says.
 
     Raises:
-        UserError: the numbers of own files do not count from 0, or are 0 and 1 for each label.
+        UserError: numbers in files of one's own may not mean what they would be read as, see `_doubt`.
     """
     dataset = inputs.dataset
-    # `text_rows` adds the labels of each file: only all files together say what numbers mean.
+    # `text_rows` adds the labels of each file. What numbers mean is judged by all files together, at the end.
     labels_of_files: list[Labels] = []
     content = with_splits(inputs, lambda path: text_rows(path, inputs, labels_of_files))
     if dataset.is_own:
@@ -109,22 +115,27 @@ def read(inputs: ReaderInputs) -> DatasetContent:
 def _doubt(
     dataset: Dataset, labels_of_files: Sequence[Labels], content: DatasetContent
 ) -> str:
-    """Return why numbers among the labels may mean something else; empty where they cannot."""
+    """Return in a sentence why numbers as labels may mean something else than was read; empty if they cannot.
+
+    They may count from 1; or be a 0 or 1 for each label, absent or present; or count labels whose names are numbers.
+    """
     names = dataset.label_names
-    seen: set[int] = set()
+    # The ids of labels in all files that do not name their numbers themselves; in the others there is no doubt.
+    seen_ids: set[int] = set()
     kinds: set[str] = set()
     for labels in labels_of_files:
         kinds |= labels.kinds
         if not labels.declared:
-            seen |= labels.seen
+            seen_ids |= labels.seen
     if "numbers" in kinds:
-        if 0 not in seen:
+        if 0 not in seen_ids:
             return (
                 f"labels are numbers, but none is 0, the number of {names[0]}; if they count from 1, write the "
                 "labels' names instead"
             )
         if dataset.form != "SC-labels":
             return ""
+        # How many labels the examples have: always all of them would be odd.
         counts = {len(row["labels"]) for row in content.tables["train"].to_pylist()}
         if counts == {len(names)}:
             return (
@@ -132,18 +143,21 @@ def _doubt(
                 "list only the names or numbers of the labels that an example has"
             )
         return ""
-    are_all_used = len(seen) == len(names)
-    if are_all_used or not all(names[number].isdecimal() for number in seen):
+    are_all_used = len(seen_ids) == len(names)
+    if are_all_used or not all(names[label_id].isdecimal() for label_id in seen_ids):
         return ""
-    # Some names are numbers, and not all are used: a number may be a name, or count the names.
-    written = {int(names[number]): number for number in seen}
+    # All labels in the files look like numbers, and some labels of the definition are not used. So a number in the
+    # files may be a label's name, as it was read, but it may also count the labels from 0 or from 1.
+    # For each number in the files, the id that was read.
+    read_ids = {int(names[label_id]): label_id for label_id in seen_ids}
     for base in (0, 1):
-        meant = {value: value - base for value in written}
-        are_numbers = all(0 <= number < len(names) for number in meant.values())
-        if meant != written and are_numbers:
-            used = ", ".join(map(str, sorted(written)))
+        # For each number in the files, the id that is meant if labels are counted from `base`.
+        counted_ids = {number: number - base for number in read_ids}
+        are_ids = all(0 <= label_id < len(names) for label_id in counted_ids.values())
+        if counted_ids != read_ids and are_ids:
+            numbers = ", ".join(map(str, sorted(read_ids)))
             return (
-                f"of the labels {', '.join(names)} the files have only {used}, which may be numbered from {base}; "
+                f"of the labels {', '.join(names)} the files have only {numbers}, which may be numbered from {base}; "
                 "remove labels without examples from `labels`"
             )
     return ""
@@ -152,18 +166,25 @@ def _doubt(
 def text_rows(
     path: Path, inputs: ReaderInputs, labels_of_files: list[Labels]
 ) -> list[Row]:
-    """Return the rows of a file with the columns of the local form, and add its labels to `labels_of_files`."""
+    """Return the rows of a file with the columns of the local form, and add its labels to `labels_of_files`.
+
+    Rows with a value in place of a label that the definition's `leave_out` lists are left out; a note says how many.
+    """
     dataset = inputs.dataset
     columns = dataset.files.columns
+    # The target is what a model learns: a column of the local form (label, labels or value), and how it is read.
     name, value_of = _TARGETS[dataset.form]
     # SC-value always has columns for a second text, but the value may describe a single text.
     may_lack_second = "second" not in columns or dataset.form == "SC-value"
+    # Empty unless the file names the numbers of its labels.
     declared = inputs.declared_names(path, columns[name][0])
     labels = Labels(
         names=dataset.label_names,
         declared={str(number): label for number, label in enumerate(declared)},
     )
-    rows, unlabelled = [], list[str]()
+    rows: list[Row] = []
+    # The places of the rows that are left out.
+    unlabelled: list[str] = []
     for where, row in rows_of_file(path, dataset.files, inputs.note):
         with row_at(where):
             first = words_of(row, columns["text"])
@@ -171,11 +192,11 @@ def text_rows(
             seconds = [row.get(column) for column in columns.get("second", ())]
             if not may_lack_second or not all(map(is_missing, seconds)):
                 second = words_of(row, columns["second"])
-            label = _label(row, columns[name], dataset)
-            if label is None:
+            written = _label(row, columns[name], dataset)
+            if written is None:
                 unlabelled.append(where)
                 continue
-            value = value_of(dataset, label, labels)
+            value = value_of(dataset, written, labels)
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
     labels_of_files.append(labels)
@@ -196,14 +217,25 @@ def _whole(text: str) -> str:
 
 
 def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
-    """Return a row's value in the label's column; None if the definition leaves out rows with that value."""
+    """Return a row's value in the label's column; None if the definition leaves out rows with that value.
+
+    Args:
+        row: a row of an original file.
+        names: the columns that may have the label; the first one with a value counts.
+        dataset: says which values mean that a row has no label.
+
+    Raises:
+        BadRowError: the row has no label, and the definition does not leave such rows out.
+    """
     try:
         value = pick(row, names)
     except MissingValueError:
         value = None
     written = "" if value is None else str(value).strip()
+    # `leave_out` may have -1 where the file has -1.0, or the other way round.
     if {written, _whole(written)} & set(dataset.files.leave_out):
         return None
+    # A -1 may also be the name of a label.
     is_unlabelled = _whole(written) in _UNLABELLED[dataset.form]
     if value is None or (is_unlabelled and written not in dataset.label_names):
         what = f"the value of {names[0]} is missing"
@@ -221,11 +253,11 @@ _UNLABELLED: dict[str, tuple[str, ...]] = {
     "SC-labels": (),
     "SC-value": ("",),
 }
-"""What stands in place of a label in a row without one, by form."""
+"""By form, what stands in place of a label in a row without one: GLUE's test files have -1, SNLI has -."""
 
 
 def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
-    """Return the ids of a list of labels, or of names between commas, in ascending order."""
+    """Return the ids, in ascending order, of a value that is a list of labels, or a text with commas between them."""
     parts = value
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",") if part.strip()]
@@ -242,7 +274,10 @@ def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
 
 
 def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
-    """Return a value as a number in the dataset's range; `labels` is unused, all targets have one signature."""
+    """Return a value as a number in the dataset's range.
+
+    `labels` is not used: the functions of `_TARGETS` all have the same parameters.
+    """
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -262,4 +297,7 @@ _TARGETS: dict[str, tuple[str, Callable[[Dataset, Any, Labels], Any]]] = {
     "SC-labels": ("labels", _labels),
     "SC-value": ("value", _number),
 }
-"""For each form the field next to the texts, and what makes it of a row's value and the labels of its file."""
+"""By form: the column of the local form with the target, and a function that makes its value.
+
+The function gets the dataset, the value as it is written, and the labels of the file.
+"""
