@@ -47,26 +47,26 @@ FIELD_NAMES: Mapping[str, Mapping[str, Names]] = {
         ),
     },
 }
-"""By kind of dataset and field."""
+"""The names of columns, by kind of dataset and by field of the local form."""
 
 TEXTS: Mapping[str, Names] = {
     "id": ("_id", "id", "docid", "doc_id", "query_id", "pid", "qid"),
     "text": ("text", "query"),
 }
-"""Of the files of retrieval's queries and documents."""
+"""The names of columns in retrieval's files of queries and of documents, by field."""
 
 JUDGEMENTS: Mapping[str, Names] = {
     "query": ("query-id", "query_id", "qid"),
     "document": ("corpus-id", "corpus_id", "doc_id", "docid", "pid"),
     "relevance": ("score", "relevance", "label"),
 }
-"""Of the files of retrieval's judgements."""
+"""The names of columns in retrieval's files of judgements, by field."""
 
 DOCUMENT_IDS: Names = ("document_id", "doc_id", "document")
-"""Of the document that a sentence of words and tags is from."""
+"""The names of the column that says from which document a sentence of words and tags is."""
 
 NEGATIVE_NAMES: Names = ("negative", "negatives", "hard_negative", "hard_negatives")
-"""Of hard negatives, which may be numbered, as sentence-transformers, FlagEmbedding and others have them."""
+"""The names of columns of hard negatives; sentence-transformers, FlagEmbedding and others may number them."""
 _NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?([_-]?\d+)?")
 
 

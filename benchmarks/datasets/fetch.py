@@ -1,8 +1,9 @@
 """Datasets from their hubs at pinned commits, once, on a machine with network.
 
-Where no commit is pinned, the first fetch takes the branch's, and the dataset's manifest keeps it with the files'
-hashes: what is fetched again in its place is the same. Files are downloaded to `<out>/.downloads/<dataset>`, checked
-against their hashes, turned into the local form by the same code as `import`, and removed.
+A pin names a repository, the patterns of its files, and mostly a commit. Where no commit is pinned, the first fetch
+takes the newest commit of the branch, and the dataset's manifest records it with the hashes of the files. A later fetch
+then gets the same files. Files are downloaded to `<out>/.downloads/<dataset>`, checked against their hashes, turned
+into the local form by the same code as `import`, and removed.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ log = logging.getLogger(__name__)
 DOWNLOADS = ".downloads"
 
 _KIND = "hub"
-"""What the manifest of a fetched dataset says its source is."""
+"""The kind of source that the manifest of a fetched dataset records."""
 _REMEDY = "get the original files and use `clm-or-mlm import`"
 _MAIN = "main"
-"""The branch of a pattern that names none."""
+"""The branch that a pattern of a pin means if it names none."""
 
 _File = dict[str, Any]
-"""A file as that manifest names it: role, repo, revision (commit), path, bytes and sha256, which is None until it is
-known: a hub names the hashes of large files alone."""
+"""A file as the manifest of a fetched dataset lists it: role, repo, revision (commit), path, bytes and sha256.
+
+The hash is None until the file is downloaded, if the hub does not know it: a hub knows the hashes of large files only.
+"""
 
 
 class UnreachableError(UserError):
@@ -66,8 +69,8 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
 
     Raises:
         UnreachableError: no network.
-        UserError: a file is not there, differs from its hash, or is bad; what is there is of other files than those
-            that are pinned.
+        UserError: a file is not on the hub, differs from its hash, or is bad; or the dataset in `data` was made from
+            other files than the pinned ones.
     """
     dataset = get_dataset(dataset)
     name, pins = dataset.name, dataset.files.pins
@@ -78,7 +81,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     # The files that the dataset on disk was made from, if it was fetched.
     recorded: list[_File] = []
     if (data / name / MANIFEST).is_file():
-        # A dataset that cannot be read may still be replaced.
+        # A dataset that cannot be read may still be replaced; `recorded` is then empty.
         may_fail = contextlib.suppress(UserError) if replace_old else nullcontext()
         with may_fail:
             manifest = dataset_manifest(data, dataset)
@@ -93,21 +96,24 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
                 raise UserError(f"{faults[0]}; fetch it again with --replace")
             log.info("%s is already in %s", name, data)
             return manifest
+        # Where the recorded files differ from the pins, the pins decide what is fetched.
         if difference:
             recorded = []
     check_place(data / name)
     downloads = data / DOWNLOADS / name
+    # An earlier fetch, perhaps a killed one, marked the folder: then all that is in it may be used and removed.
     if not is_marked(downloads):
         remedy = "and downloads go there; move them elsewhere, or choose another --out"
         refuse_strangers(downloads, {}, remedy)
+    # Files that were fetched before are fetched again at the commits of that time.
     files = recorded or _resolve(pins)
     mark_cache(downloads)
-    fetched = []
+    entries = []
     paths: dict[str, list[Path]] = {}
     for file, path in _download(files, downloads):
-        fetched.append(_check_download(file, path, pins))
+        entries.append(_check_download(file, path, pins))
         paths.setdefault(file["role"], []).append(path)
-    source = {"kind": _KIND, "files": fetched}
+    source = {"kind": _KIND, "files": entries}
     manifest = make(dataset, paths, data, source=source, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
     # The folder is not empty while other datasets are being fetched.
@@ -117,13 +123,13 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
 
 
 def _branch_and_glob(pattern: str) -> tuple[str, str]:
-    """Return the two parts of a pin's pattern, `BRANCH:GLOB` or `GLOB`."""
+    """Return the branch and the glob of a pin's pattern, which is written `BRANCH:GLOB` or `GLOB`."""
     branch, colon, glob = pattern.partition(":")
     return (branch, glob) if colon else (_MAIN, pattern)
 
 
 def _matches(pin: Pin, file: _File) -> bool:
-    """Return whether a file is one that the pin names, at whatever commit."""
+    """Return whether a pin names a file; commits are not compared."""
     if pin.role != file["role"] or pin.repo != file["repo"]:
         return False
     for pattern in pin.files:
@@ -134,12 +140,13 @@ def _matches(pin: Pin, file: _File) -> bool:
 
 
 def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
-    """Return how files differ from the pins; empty where they do not, or where there are no files."""
+    """Return in words how files differ from the pins; an empty text if they do not, or if there are no files."""
     for file in files:
-        pin = next((pin for pin in pins if _matches(pin, file)), None)
-        if pin is None:
+        matching = [pin for pin in pins if _matches(pin, file)]
+        if not matching:
             return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
-        # U12: a pin without a commit takes any: the commit that the first fetch found stays.
+        pin = matching[0]
+        # U12: a pin without a commit accepts every commit, so the one that the first fetch found stays.
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
     if not files:
@@ -151,7 +158,9 @@ def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
 
 
 def _resolve(pins: Sequence[Pin]) -> list[_File]:
-    """Return the files that the pins name, at their commits; an unknown commit is the branch's newest.
+    """Ask the hub for the files that the pins name, and return their entries, with commit, size and perhaps hash.
+
+    A pin without a commit gets the newest commit of the branch that its pattern names.
 
     Raises:
         UserError: a repository, a commit or a file is not there, or a pattern fits files of several folders.
@@ -170,17 +179,18 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
             )
         return str(info.sha), {file.rfilename: file for file in info.siblings or ()}
 
-    resolved = []
+    entries = []
     for pin in pins:
         commit = ""
         paths: list[str] = []
         repo_files: dict[str, Any] = {}
-        # The first pattern that matches any file is used.
+        # Patterns are tried in order; the first one that matches any file decides.
         for pattern in pin.files:
             branch, glob = _branch_and_glob(pattern)
             try:
                 commit, repo_files = listing(pin.repo, pin.commit or branch)
             except _NoRevisionError:
+                # A repository may lack the branch of one pattern, but not the pinned commit.
                 if pin.commit:
                     raise
                 continue
@@ -199,17 +209,17 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
             )
         origin = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in paths:
-            found = repo_files[path]
-            # The hub knows the SHA-256 of large files only.
-            digest = found.lfs.sha256 if found.lfs else None
-            resolved.append(
-                {**origin, "path": path, "bytes": found.size, "sha256": digest}
+            hub_file = repo_files[path]
+            # The hub knows the SHA-256 of large files only, which are in its large file storage (LFS).
+            digest = hub_file.lfs.sha256 if hub_file.lfs else None
+            entries.append(
+                {**origin, "path": path, "bytes": hub_file.size, "sha256": digest}
             )
-    return resolved
+    return entries
 
 
 def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, Path]]:
-    """Bring the files that are not there, a repository at a time, and yield each with its path.
+    """Download the files that are not in `downloads` yet, a repository at a time, and yield each with its path.
 
     Raises:
         UserError: the hub cannot be reached, or no longer has a file.
@@ -227,7 +237,7 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
                 repo,
                 repo_type="dataset",
                 revision=revision,
-                # As a cache of the library, so that a killed fetch continues where it stopped.
+                # The library keeps this folder as its cache, so a killed fetch continues where it stopped.
                 cache_dir=downloads,
                 allow_patterns=[file["path"] for file in of_repo],
                 endpoint=_endpoint(),
@@ -242,9 +252,10 @@ def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
     """Return the entry of a downloaded file with its size and hash.
 
     Raises:
-        UserError: it is not what the manifest, the hub or the pins say; it is removed.
+        UserError: the file's hash is not what the manifest, the hub or a pin says; the download is deleted.
     """
     actual = sha256_file(path)
+    # Who says which hash; None where a source knows none.
     expectations = [("the hub or the manifest says", file["sha256"])]
     for pin in pins:
         if pin.repo == file["repo"]:
@@ -252,7 +263,7 @@ def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
             expectations.append(("the pinned hash is", known))
     for source, expected in expectations:
         if expected and actual != expected:
-            # The hub's client makes a link into its cache, where the damaged file would be found again.
+            # `path` is a link into the client's cache. Both go, or the client would find the damaged file again.
             path.resolve().unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             raise UserError(
@@ -269,7 +280,7 @@ def _endpoint() -> str | None:
 
 @contextlib.contextmanager
 def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
-    """Turn the hub's exceptions into one sentence each."""
+    """Turn an exception that the hub's client raises in the block into a `UserError` of one sentence."""
     from httpx2 import HTTPError
     from huggingface_hub import errors
     from huggingface_hub.utils import logging as hub_logging
@@ -291,6 +302,7 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
         errors.OfflineModeIsEnabled,
         HTTPError,
     ) as error:
+        # Only an error with an answer of the hub has a status: no network means no answer.
         status = getattr(getattr(error, "response", None), "status_code", None)
         if status == 404:
             raise UserError(
@@ -325,6 +337,7 @@ def fetch_all(
     for dataset in datasets:
         try:
             done(fetch(dataset, data, **options))
+        # Without network the other datasets would fail as well.
         except UnreachableError:
             raise
         except UserError as error:

@@ -25,7 +25,7 @@ from common.files import sha256_file
 from common.plain_text import first_of
 
 _NUMBERS = re.compile(r"[-_.]?\d+(-of-\d+)?")
-"""What numbers a part of a file."""
+"""The number of a part in a file's name, such as `-00001-of-00004` or `_2`."""
 
 READERS: dict[str, Callable[[ReaderInputs], DatasetContent]] = {
     "SC": texts.read,
@@ -37,7 +37,7 @@ READERS: dict[str, Callable[[ReaderInputs], DatasetContent]] = {
     "msmarco": beir.read_msmarco,
     "mldr": beir.read_mldr,
 }
-"""What makes a dataset of its files, by `DatasetFiles.reader`."""
+"""The function that reads a dataset's original files, by `DatasetFiles.reader`."""
 
 
 def import_dataset(
@@ -51,9 +51,9 @@ def import_dataset(
 
     Args:
         dataset: the dataset.
-        files: files by role, see `ReaderInputs.files`; of CoNLL-2012, which has thousands, folders.
+        files: files by role, see `ReaderInputs.files`; a path may also be a pattern, or a folder (see `_parts`).
         data: the folder that holds one folder a dataset.
-        replace: put this in place of another content.
+        replace: overwrite a dataset of another content.
 
     Raises:
         UserError: no file is named, or one is absent or bad.
@@ -64,26 +64,28 @@ def import_dataset(
     for role, paths in files.items():
         parts[role] = list(chain.from_iterable(map(_parts, paths)))
     check_place(data / dataset.name, chain.from_iterable(parts.values()))
-    described = []
+    entries = []
     for role, paths in parts.items():
         for path in paths:
             entry: dict[str, Any] = {"role": role, "name": path.name}
             entry |= {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-            described.append(entry)
-    source = {"kind": "import", "files": described}
+            entries.append(entry)
+    source = {"kind": "import", "files": entries}
     manifest = make(dataset, parts, data, source=source, replace=replace)
     return import_summary(dataset, manifest, data)
 
 
 def _parts(path: Path) -> list[Path]:
-    """Return the file itself, those that fit a pattern, or those of a folder: of CoNLL-2012, or parts of one file.
+    """Return the files that a path of the command line means: a file, a pattern's files, or a folder's.
+
+    A folder has the tree of CoNLL-2012, or the numbered parts of one file, which are returned in their order.
 
     Raises:
-        UserError: there is none, or a folder's files are not numbered parts of one.
+        UserError: there is no file, or a folder's files are not numbered parts of one file.
     """
     if path.is_file():
         return [path]
-    # A pattern in quotes, which the shell did not expand.
+    # Neither a file nor a folder: perhaps a pattern in quotes, which the shell did not expand.
     if not path.is_dir():
         parts = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207  (in any part)
         if not parts:
@@ -91,15 +93,16 @@ def _parts(path: Path) -> list[Path]:
         return parts
     # CoNLL-2012 is a tree with thousands of files, each a document.
     parts = sorted(path.rglob("*_gold_conll"))
-    wholes: set[str] = set()
+    # Names without the numbers of parts: more than one means that the parts are of several files.
+    whole_names: set[str] = set()
     if not parts:
         parts = sorted(part for part in path.iterdir() if is_data(part))
         # train-00000-of-00004 and train-00001-of-00004 are parts of one file; train and test are not.
-        wholes = {_NUMBERS.sub("", part.name) for part in parts}
-    if not parts or len(wholes) > 1:
-        there = first_of(sorted(part.name for part in path.iterdir())) or "nothing"
+        whole_names = {_NUMBERS.sub("", part.name) for part in parts}
+    if not parts or len(whole_names) > 1:
+        contents = first_of(sorted(part.name for part in path.iterdir())) or "nothing"
         raise UserError(
-            f"{path} is a folder without *_gold_conll files or numbered parts of one data file (it has {there}); "
+            f"{path} is a folder without *_gold_conll files or numbered parts of one data file (it has {contents}); "
             "give a file, or a pattern such as 'train-*.parquet'"
         )
     return parts
@@ -120,10 +123,10 @@ def make(
         files: files by role.
         data: the folder that holds one folder a dataset.
         source: what the manifest says about where the files come from.
-        replace: put this in place of another content.
+        replace: overwrite a dataset of another content.
 
     Raises:
-        UserError: a file is missing or bad, or another content is there already.
+        UserError: a file is missing or bad, or `data` already has the dataset with another content.
     """
     files_of = {role: tuple(paths) for role, paths in files.items()}
     read = READERS[dataset.files.reader or dataset.form]
@@ -131,8 +134,8 @@ def make(
     notes = [*content.notes]
     notes += unused(dataset, content.tables)
     notes += overlaps(dataset, content.tables)
-    noted = replace_fields(content, notes=tuple(notes))
-    return write_dataset(data, dataset, noted, source=source, replace=replace)
+    with_notes = replace_fields(content, notes=tuple(notes))
+    return write_dataset(data, dataset, with_notes, source=source, replace=replace)
 
 
 def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
@@ -141,25 +144,27 @@ def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     if not dataset.is_own or column is None:
         return
     ids = tables["train"][column]
+    # A row has a list of ids where it has several labels, or a tag for each word.
     if pa.types.is_list(ids.type):
         ids = pc.list_flatten(ids)
-    present = set(ids.to_pylist())
-    lacking = []
-    for number, name in enumerate(dataset.label_names):
-        if number not in present:
-            lacking.append(name)
-    if lacking:
-        yield f"train has no example of {', '.join(lacking)}"
+    used_ids = set(ids.to_pylist())
+    unused_names = []
+    for label_id, name in enumerate(dataset.label_names):
+        if label_id not in used_ids:
+            unused_names.append(name)
+    if unused_names:
+        yield f"train has no example of {', '.join(unused_names)}"
 
 
 def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
-    """Yield a sentence for each two splits that share examples: how many of the second's, and the first of them.
+    """Yield a sentence for each two splits that share examples, since a score on such a test set says less.
 
-    A score on such a test set says less.
+    The sentence says how many examples of the later split are also in the earlier one, and shows the first of them.
     """
     texts_in: dict[str, list[str]] = {}
     for split, row in _inputs(tables):
         texts_in.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
+    # What the sentence calls the examples: texts, sentences, questions with their contexts, or queries.
     called = FORMS[dataset.form].called
     splits = [name for name in SPLIT_TABLES if name in texts_in]
     for first, second in combinations(splits, 2):
@@ -176,27 +181,29 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
 
 
 def _inputs(tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the split and the row of each example; for retrieval, of each query."""
+    """Yield the split and the row of each example; for retrieval, of each query, also those of training pairs."""
     for name, rows in tables.items():
         if name in SPLIT_TABLES:
             yield from ((name, row) for row in rows.to_pylist())
         elif name == "queries":
             yield from ((row["split"], row) for row in rows.to_pylist())
         elif name == "pairs":
+            # As a row of the table of queries: without its positive, which is no input here.
             yield from (
                 ("train", {"text": query}) for query in rows["query"].to_pylist()
             )
 
 
 def import_summary(dataset: Dataset, manifest: Manifest, data: Path) -> str:
-    """Return what was made, in a few lines."""
+    """Return what was made, in a few lines: counts, splits, differences from the official counts, and notes."""
     counts = ", ".join(f"{count:,} {split}" for split, count in manifest.counts.items())
-    unlike = []
+    # The official counts of the splits that have another count here.
+    official = []
     for split, count in dataset.counts.items():
         if manifest.counts.get(split) != count:
-            unlike.append(f"{count:,} {split}")
+            official.append(f"{count:,} {split}")
     lines = [f"{data / dataset.name}: {counts}", f"  splits: {manifest.splits}"]
-    if unlike:
-        lines.append(f"  not all of the official data, which has {', '.join(unlike)}")
+    if official:
+        lines.append(f"  not all of the official data, which has {', '.join(official)}")
     lines += [f"  note: {note}" for note in manifest.notes]
     return "\n".join(lines)

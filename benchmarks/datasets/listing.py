@@ -13,7 +13,10 @@ from common.tables import Grid
 
 
 def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Grid:
-    """Return a table of datasets: family, counts of examples in the folder `data`, licence."""
+    """Return a table with a row for each dataset: task, examples of each split in the folder `data`, source, licence.
+
+    A dataset that is not in the folder has the source `absent` and `-` in place of each count.
+    """
     rows: list[tuple[str, ...]] = [
         ("dataset", "task", *SPLIT_TABLES, "from", "licence")
     ]
@@ -26,8 +29,9 @@ def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Gri
             counts = manifest.counts
             source = str(manifest.source["kind"])
             licence = manifest.licence
-        shown = []
+        count_cells = []
         for split in SPLIT_TABLES:
-            shown.append(f"{counts[split]:,}" if split in counts else "-")
-        rows.append((name, dataset.task, *shown, source, licence))
+            count_cells.append(f"{counts[split]:,}" if split in counts else "-")
+        rows.append((name, dataset.task, *count_cells, source, licence))
+    # The columns of counts, behind those of dataset and task, are aligned on the right.
     return Grid(rows, range(2, 2 + len(SPLIT_TABLES)))

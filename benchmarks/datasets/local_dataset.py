@@ -64,7 +64,7 @@ class LocalDataset:
     dataset: Dataset
     """Its entry in the protocol."""
     manifest: Manifest
-    """What is known about it."""
+    """What its `manifest.json` says."""
     tables: Mapping[str, pa.Table] = field(repr=False)
     """Its tables by name."""
 
@@ -80,11 +80,14 @@ class LocalDataset:
 
     @property
     def train(self) -> pa.Table:
-        """What fine-tuning reads: examples, or (query, positive) pairs for retrieval, perhaps with negatives."""
+        """The table that fine-tuning reads: examples; for retrieval pairs of query and positive, perhaps negatives."""
         return self.tables[FORMS[self.dataset.form].train]
 
     def evaluated(self) -> dict[str, pa.Table]:
-        """Return by name what a model reads in evaluation: two splits, for IR their queries and the documents."""
+        """Return the tables that a model reads in evaluation, by name.
+
+        These are `validation` and `test`; for IR the queries of each, and `corpus`, the documents.
+        """
         if "corpus" not in self.tables:
             return {split: self.tables[split] for split in SCORED_SPLITS}
         queries = {split: self.queries(split) for split in SCORED_SPLITS}
@@ -110,10 +113,15 @@ def _of_split(rows: pa.Table, split: str) -> pa.Table:
 
 
 def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Return rows as a table in the schema's columns, without those that may be absent and that no row fills.
+    """Return rows as a table in the schema's columns; optional columns that no row fills are left out.
+
+    Args:
+        task: the local form.
+        name: the name of one of its tables.
+        rows: values by column; other keys than the schema's columns are dropped.
 
     Raises:
-        UserError: a value has the wrong type or is no valid Unicode.
+        UserError: a value is missing, has the wrong type or is no valid Unicode.
     """
     rows = list(rows)
 
@@ -121,12 +129,15 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
         return any(row.get(column) not in (None, []) for row in rows)
 
     schema = schema_of(task, name, is_filled)
-    for needed in (column.name for column in schema if not column.nullable):
-        empty = next((row for row in rows if row.get(needed) is None), None)
-        if empty is not None:
-            raise UserError(
-                f"a row of the table {name} has no {needed}: {empty!r:.120}"
-            )
+    # pyarrow itself would accept null in a column that must not have it.
+    for column in schema:
+        if column.nullable:
+            continue
+        for row in rows:
+            if row.get(column.name) is None:
+                raise UserError(
+                    f"a row of the table {name} has no {column.name}: {row!r:.120}"
+                )
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, UnicodeEncodeError):
@@ -137,16 +148,17 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def cluster_ids(dataset: Dataset, rows: pa.Table) -> list[int]:
-    """Return the cluster of each row, numbered as they occur; a row that names none is one of its own.
+    """Return the number of each row's cluster; clusters are numbered from 0 in the order of their first rows.
 
-    Empty where the data name no clusters, so that every row stands for itself.
+    A cluster is made of the rows with the same value in the column `dataset.cluster`, such as sentences of a document.
+    The list is empty where the table has no such column: then every row stands for itself.
     """
     if dataset.cluster not in rows.column_names:
         return []
     numbers: dict[str | int, int] = {}
     ids = []
     for row, name in enumerate(rows[dataset.cluster].to_pylist()):
-        # A row without a cluster is one of its own: its number is no text, so it equals no other row's name.
+        # A row without a value is a cluster of its own. Its key is an integer, so it equals no other row's text.
         key = row if name is None else name
         ids.append(numbers.setdefault(key, len(numbers)))
     return ids
@@ -162,11 +174,11 @@ def write_dataset(
 ) -> Manifest:
     """Write a dataset's folder whole or not at all, and return its manifest.
 
-    Writing what is already there changes nothing.
+    A folder that already has this content is left as it is.
 
     Raises:
-        UserError: another content is there and `replace` is off, the folder holds something else, a split is empty,
-            an id occurs twice, or a label is outside the label set.
+        UserError: the folder has the dataset with another content and `replace` is off, or holds files of others; a
+            split is empty, an id occurs twice, or a label is outside the label set.
     """
     names = table_names(dataset)
     folder = data / dataset.name
@@ -182,11 +194,13 @@ def write_dataset(
             }
             hashes = {name: infos[name].content for name in sorted(infos)}
             # Rows are hashed, not files: another version of the Parquet writer writes other bytes.
-            whole = orjson.dumps({"labels": dataset.label_names, "tables": hashes})
+            content_text = orjson.dumps(
+                {"labels": dataset.label_names, "tables": hashes}
+            )
             manifest = Manifest(
                 dataset=dataset.name,
                 task=dataset.task,
-                content=hashlib.sha256(whole).hexdigest(),
+                content=hashlib.sha256(content_text).hexdigest(),
                 tables=infos,
                 counts=_counts(content.tables),
                 labels=dataset.label_names,
@@ -206,30 +220,32 @@ def write_dataset(
                         f"{folder} contains a different version of {dataset.name}; add --replace to overwrite it"
                     )
     except OSError:
-        # Another process may have just written the same dataset.
+        # Another process may have just written the same dataset: then all is well.
         if manifest is None or not _same(data, dataset, manifest):
             raise
+    # For the type checker: the block above sets it or raises an error that leaves this function.
     assert manifest is not None
     return manifest
 
 
 def check_place(folder: Path, sources: Iterable[Path] = ()) -> None:
-    """Refuse a dataset's folder that holds anything but a dataset: it is not replaced then.
+    """Refuse to write a dataset to a folder that holds other files than a dataset's, which would be lost.
 
     Args:
-        folder: the folder, which need not be there.
-        sources: files that the dataset is made from; they must not lie in it.
+        folder: the folder of the dataset, which need not exist.
+        sources: files that the dataset is made from; they must not lie in the folder.
 
     Raises:
-        UserError: the sentence names what it holds.
+        UserError: the sentence names the other files.
     """
     if not folder.exists():
         return
+    # "": a dataset's file may have any content, as a damaged one does, and is still the package's own.
     others = strangers(folder, dict.fromkeys(_written(folder), ""))
     others += [
         path.name
         for path in sources
-        # realpath accepts a link to itself, at which Path.resolve would fail; the reader refuses it in a sentence.
+        # A link to itself is refused later, in a sentence: realpath accepts it, Path.resolve would raise an error.
         if Path(os.path.realpath(path)).is_relative_to(folder.resolve())
     ]
     if others:
@@ -239,12 +255,16 @@ def check_place(folder: Path, sources: Iterable[Path] = ()) -> None:
 
 
 def _written(folder: Path) -> list[str]:
-    """Return the names of the files that a folder's manifest lists; if it is damaged, all that a dataset may have."""
+    """Return the names of the files in a folder that this package wrote there, by the folder's manifest.
+
+    A damaged manifest is not believed: then they are all files that a dataset may have.
+    """
     path = folder / MANIFEST
     try:
         tables = read_manifest(path, "").get("tables", ())
     except DamagedError:
-        # Without the word it is not one of our manifests, so nothing beside it counts as ours.
+        # Every manifest of this package has a seal. Without the word it is another program's file, and so are the
+        # files beside it.
         if SEAL.encode() not in read_bounded(path):
             return []
         tables = TABLE_NAMES
@@ -254,7 +274,7 @@ def _written(folder: Path) -> list[str]:
 
 
 class _ThereError(Exception):
-    """What is to be written is there already."""
+    """The folder already has the dataset that was to be written."""
 
 
 def dataset_manifest(data: Path, dataset: Dataset | str) -> Manifest:
@@ -267,7 +287,7 @@ def dataset_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     path = find_manifest(data, dataset)
     manifest = Manifest.read(path)
     names = table_names(dataset)
-    # The folder may have been renamed, or the name's definition may now be of another kind.
+    # Somebody may have renamed the folder, or given the definition of this name another kind.
     if manifest.dataset != dataset.name or tuple(manifest.tables) != names:
         raise UserError(
             f"{path} describes {manifest.dataset} with the tables {', '.join(manifest.tables)}, not {dataset.name} "
@@ -294,15 +314,15 @@ def load_dataset(data: Path, dataset: Dataset | str) -> LocalDataset:
         name: _read_table(data / dataset.name, dataset, name, remedy)
         for name in manifest.tables
     }
-    # Runs record the manifest's hashes, so they must be the hashes of the tables that were read.
+    # Once more: a file may have changed while it was read, and runs record these hashes as those of what was read.
     check_files(data / dataset.name, _files(manifest), remedy)
     return LocalDataset(dataset=dataset, manifest=manifest, tables=tables)
 
 
 def verify_dataset(data: Path, dataset: Dataset | str) -> list[str]:
-    """Return one sentence for each way in which a dataset differs from its manifest; empty when it is whole.
+    """Return in a list why a dataset differs from its manifest; the list is empty if it does not.
 
-    Reads every byte and every row: file hashes and columns.
+    Every byte and every row is read: the hashes of the files and the columns of the tables are compared.
 
     Raises:
         UserError: the dataset is not there.
@@ -348,6 +368,7 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
     path = folder / f"{name}.parquet"
     rows = pq.read_table(path)
     columns = rows.schema.remove_metadata()
+    # The schema's optional columns are compared if the file has them, and are otherwise not expected.
     if columns != schema_of(dataset.form, name, columns.names.__contains__):
         raise UserError(
             f"{path} does not have the columns of the local format; {remedy}"
@@ -356,17 +377,17 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
 
 
 def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
-    """Return whether what is on disk is what the manifest describes."""
+    """Return whether the dataset on disk is the one that the manifest describes."""
     try:
         check_files(data / dataset.name, _files(manifest), "")
-        there = dataset_manifest(data, dataset)
+        on_disk = dataset_manifest(data, dataset)
     except UserError:
         return False
-    return _without_words(there) == _without_words(manifest)
+    return _without_words(on_disk) == _without_words(manifest)
 
 
 def _without_words(manifest: Manifest) -> str:
-    """Return a manifest without its words about the data, which may differ between versions of the package."""
+    """Return a manifest's text without its words about the data, which versions of the package may put differently."""
     return dataclasses.replace(
         manifest, splits="", licence="", citation="", notes=()
     ).to_json()
@@ -407,7 +428,7 @@ def _counts(tables: Mapping[str, pa.Table]) -> dict[str, int]:
 
 
 def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
-    """Refuse rows that would silently give a wrong score."""
+    """Refuse a table whose rows would silently give a wrong score: none at all, an id twice, or an unknown label."""
     rows = content.tables[name]
     if not rows.num_rows:
         raise UserError(f"the table {name} of {dataset.name} would be empty")
@@ -415,21 +436,21 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
         counts = pc.value_counts(rows["id"])
         twice = counts.filter(pc.greater(counts.field("counts"), 1))
         if len(twice):
-            name_of_row = twice[0]["values"].as_py()
+            row_id = twice[0]["values"].as_py()
             hint = ""
             if dataset.form == "QA":
                 hint = "; set ids = 'none' to number the questions instead"
-            raise UserError(
-                f"the id {name_of_row!r} occurs twice in the table {name}{hint}"
-            )
+            raise UserError(f"the id {row_id!r} occurs twice in the table {name}{hint}")
     label = FORMS[dataset.form].label
     if label is not None:
         numbers = rows[label]
+        # A row has a list of numbers where it has several labels, or a tag for each word.
         if pa.types.is_list(numbers.type):
             numbers = pc.list_flatten(numbers)
         names = dataset.label_names
+        is_negative = pc.less(numbers, 0)
         is_above = pc.greater_equal(numbers, len(names))
-        wrong = numbers.filter(pc.or_(pc.less(numbers, 0), is_above))
+        wrong = numbers.filter(pc.or_(is_negative, is_above))
         if len(wrong):
             raise UserError(
                 f"the table {name} of {dataset.name} has the label number {wrong[0].as_py()}, but there are "

@@ -39,7 +39,7 @@ SPLIT_TABLES = ("train", *SCORED_SPLITS)
 
 
 def _columns(**kinds: pa.DataType | tuple[pa.DataType]) -> pa.Schema:
-    """Return a schema of columns by name; a type in a tuple marks a column whose value a row may lack."""
+    """Return a schema with a column for each argument; a type in a tuple, `(type,)`, means that a row may lack it."""
     return pa.schema(
         [
             pa.field(name, kind[0])
@@ -55,15 +55,15 @@ class LocalForm:
     """The tables of a family's datasets."""
 
     name: str
-    """As `benchmarks.protocol.Dataset.form` names it: its task, or one of those of your own datasets."""
+    """As `benchmarks.protocol.Dataset.form` names it: a task, or a form that only datasets of one's own have."""
     columns: Mapping[str, pa.Schema]
     """Columns by table."""
     train: str = "train"
-    """The table that is trained on; a dataset that is trained on another one lacks it."""
+    """The table that a model is trained on; it is absent where the model is trained on another dataset."""
     label: str | None = None
     """The column with the ids of the dataset's labels, one per row or one a word."""
     called: str
-    """What examples with the same inputs have in common, in the plural."""
+    """The plural noun for the inputs of examples, for a sentence about those that two splits share."""
 
 
 _TEXT, _NUMBER = pa.string(), pa.int32()
@@ -150,16 +150,29 @@ TABLE_NAMES = tuple(
 
 
 def table_names(dataset: Dataset) -> tuple[str, ...]:
-    """Return the names of the tables that `dataset` consists of."""
-    form, own = FORMS[dataset.form], dataset.trained_on == dataset.name
-    return tuple(name for name in form.columns if own or name != form.train)
+    """Return the names of the tables that `dataset` consists of; a retrieval set may lack the one to train on."""
+    form = FORMS[dataset.form]
+    trains_on_itself = dataset.trained_on == dataset.name
+    return tuple(
+        name for name in form.columns if trains_on_itself or name != form.train
+    )
 
 
 def schema_of(task: str, table: str, there: Callable[[str], bool] = bool) -> pa.Schema:
-    """Return the columns of a family's table, see `FORMS`; of those that may be absent, the ones that are `there`."""
+    """Return the columns of a family's table, see `FORMS`.
+
+    Args:
+        task: the local form.
+        table: the name of one of its tables.
+        there: whether an optional column is in the table, by its name; by default all are.
+    """
     columns: pa.Schema = FORMS[task].columns[table]
     return pa.schema(
-        [one for one in columns if one.name not in _OPTIONAL or there(one.name)]
+        [
+            column
+            for column in columns
+            if column.name not in _OPTIONAL or there(column.name)
+        ]
     )
 
 
@@ -186,11 +199,11 @@ class Manifest:
     task: str
     """Its family."""
     content: str
-    """Hash of labels and all rows: two folders with the same one give the same scores."""
+    """Hash of labels and all rows: two folders with the same hash give the same scores."""
     tables: Mapping[str, TableInfo]
     """Rows and hashes by table."""
     counts: Mapping[str, int]
-    """Examples a split: rows, or queries for retrieval; `train` counts the pairs there."""
+    """Examples of each split: rows; for retrieval, queries, and in `train` pairs."""
     labels: tuple[str, ...]
     """Names of the classes or tags by id; empty for QA and IR."""
     splits: str
@@ -215,19 +228,21 @@ class Manifest:
         """Read a `manifest.json`; `UserError` for a damaged one or another version of the local form."""
         remedy = "fetch or import the dataset again with --replace"
         content = read_manifest(path, remedy)
-        found = content.get("schema")
-        if found != SCHEMA_VERSION:
+        version = content.get("schema")
+        if version != SCHEMA_VERSION:
             raise UserError(
-                f"{path} is in version {found!r:.40} of the local format, but this package reads version "
+                f"{path} is in version {version!r:.40} of the local format, but this package reads version "
                 f"{SCHEMA_VERSION}; {remedy}"
             )
+        # A file of another shape raises KeyError or TypeError in the block, which becomes a sentence.
         with another_shape(path, remedy):
             tables, counts = content["tables"], content["counts"]
+            # The keys of the file are sorted by name. Tables and splits get their own order back: train first.
             names = [name for name in TABLE_NAMES if name in tables]
             content["tables"] = {name: TableInfo(**tables[name]) for name in names}
-            # The file's keys are sorted; splits are shown as train, validation, test.
             splits = [split for split in SPLIT_TABLES if split in counts]
             content["counts"] = {split: counts[split] for split in splits}
+            # JSON has lists where the class has tuples.
             for name in ("labels", "notes"):
                 content[name] = tuple(content[name])
             return cls(**content)

@@ -78,7 +78,7 @@ def synthetic(
 ) -> DatasetContent:
     """Return a made-up dataset with `train` examples to train on and `evaluation` in each of the other splits.
 
-    The same arguments give the same rows; splits are drawn independently of each other.
+    The same arguments give the same rows. The examples of a split are drawn without regard to those of other splits.
 
     Raises:
         UserError: a size is too small to be split.
@@ -87,6 +87,7 @@ def synthetic(
         raise UserError(
             "a synthetic dataset needs at least 1 training and 2 evaluation examples"
         )
+    # Each of the paper's datasets has random numbers of its own; all datasets of one's own share a number.
     name_seed = len(DATASETS)
     if dataset.name in DATASETS:
         name_seed = list(DATASETS).index(dataset.name)
@@ -101,8 +102,8 @@ def synthetic(
         for split, size in zip(SPLIT_TABLES, sizes, strict=True):
             rows = []
             for number in range(size):
-                drawn = draw(dataset, labels, rng)
-                rows.append({"id": f"{split}-{number}", **drawn})
+                fields = draw(dataset, labels, rng)
+                rows.append({"id": f"{split}-{number}", **fields})
             tables[split] = table(dataset.task, split, rows)
     note = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
     return DatasetContent(tables=tables, splits="drawn independently", notes=(note,))
@@ -117,7 +118,10 @@ def make_synthetic(
     seed: int = 0,
     replace: bool = False,
 ) -> Manifest:
-    """Write the made-up form of a dataset under `data` and return its manifest."""
+    """Write a made-up dataset under `data` in place of the named one, and return its manifest.
+
+    The arguments are those of `synthetic`; `replace` overwrites a dataset of another content.
+    """
     dataset = get_dataset(dataset)
     files = replace_fields(
         dataset.files, licence="made up, free to use", citation="none"
@@ -139,41 +143,50 @@ def _pick_word(rng: np.random.Generator, words: Sequence[str]) -> str:
     return words[int(rng.integers(len(words)))]
 
 
-def _two(rng: np.random.Generator, words: Sequence[str]) -> tuple[str, str]:
+def _pick_two(rng: np.random.Generator, words: Sequence[str]) -> tuple[str, str]:
+    """Return two different words."""
     first, second = rng.choice(len(words), size=2, replace=False)
     return words[first], words[second]
 
 
-def _classified(
+def _classification_row(
     dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator
 ) -> Row:
+    """Return a text or a pair of texts, and a label that follows from their words."""
     label = int(rng.integers(len(labels)))
-    thing, other = _two(rng, _THINGS)
+    thing, other_thing = _pick_two(rng, _THINGS)
     name, colour = _pick_word(rng, _NAMES), _pick_word(rng, _COLOURS)
     if dataset.name == "mnli_m":
-        first = f"{name} bought the {colour} {thing}."
-        second = (
+        premise = f"{name} bought the {colour} {thing}."
+        # In the order of the dataset's labels: entailment, neutral, contradiction.
+        hypotheses = (
             f"{name} owns a {thing} now.",
             f"{name} bought it in {_pick_word(rng, _CITIES)}.",
             f"Nobody bought a {thing}.",
         )
-        return {"first": first, "second": second[label], "label": label}
+        return {"first": premise, "second": hypotheses[label], "label": label}
     if dataset.name == "qqp":
-        asked = thing if label else other
+        # Label 1 is a duplicate: a question about the same thing.
+        second_thing = thing if label else other_thing
         return {
             "first": f"How do I paint a {thing}?",
-            "second": f"What is the way to paint a {asked}?",
+            "second": f"What is the way to paint a {second_thing}?",
             "label": label,
         }
-    words = (_BAD + _GOOD)[label :: len(labels)]
+    # Each label has adjectives that no other label has: every n-th word for n labels; for two, the bad or the good.
+    adjectives = (_BAD + _GOOD)[label :: len(labels)]
     if len(labels) <= 2:
-        words = (_BAD, _GOOD)[label]
-    judged = f"the {thing} was {_pick_word(rng, words)}"
-    parts = [judged, f"said {name}", _pick_word(rng, _FILLERS)]
+        adjectives = (_BAD, _GOOD)[label]
+    judgement = f"the {thing} was {_pick_word(rng, adjectives)}"
+    parts = [judgement, f"said {name}", _pick_word(rng, _FILLERS)]
     return {"first": " ".join(parts), "second": None, "label": label}
 
 
-def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
+def _tagging_row(
+    dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator
+) -> Row:
+    """Return a sentence with none to three entities of one or two words, and the id of each word's IOB2 tag."""
+    # Types of entities: the labels B-PER and I-PER are both of the type PER.
     kinds = sorted({label[2:] for label in labels if label != "O"})
     words: list[str] = []
     tags: list[str] = []
@@ -182,34 +195,39 @@ def _tagged(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator)
         outside = [*filler, "about", "the", _pick_word(rng, _THINGS), "of"]
         words += outside
         tags += ["O"] * len(outside)
-        # A word tells its tag, so that it can be learnt: `Personan3` is B-PERSON, `Person5` is I-PERSON.
+        # A word tells its tag, so that a model can learn it: `Personan3` is B-PERSON, `Person5` is I-PERSON.
         name = f"{kind[0]}{kind[1:].lower().replace('_', '')}"
         for position in range(int(rng.integers(1, 3))):
-            ending = "" if position else "an"
+            is_first_word = position == 0
+            ending = "an" if is_first_word else ""
             words.append(f"{name}{ending}{int(rng.integers(8))}")
-            tags.append(f"I-{kind}" if position else f"B-{kind}")
+            tags.append(f"B-{kind}" if is_first_word else f"I-{kind}")
     words.append(".")
     tags.append("O")
+    # A dataset of one's own may have labels of another scheme than IOB2: O stands for a tag that is not among them.
     outside_id = labels.index("O")
     ids = [labels.index(tag) if tag in labels else outside_id for tag in tags]
     return {"words": words, "tags": ids}
 
 
-def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) -> Row:
+def _answering_row(
+    dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator
+) -> Row:
+    """Return a question, a context of three facts, and the answer where there is one."""
     names = [_NAMES[i] for i in rng.choice(len(_NAMES), size=4, replace=False)]
     cities = [_CITIES[i] for i in rng.choice(len(_CITIES), size=3, replace=False)]
     # Four names, three cities: the fourth name lives nowhere, which gives a question without an answer.
     pairs = zip(names, cities, strict=False)
     facts = [f"{name} lives in {city}." for name, city in pairs]
     context = " ".join(facts)
-    chosen = int(rng.integers(3))
+    fact = int(rng.integers(3))
     if dataset.may_abstain and rng.random() < 1 / 3:
         return {
             "question": f"Where does {names[3]} live?",
             "context": context,
             "answers": [],
         }
-    name, city = names[chosen], cities[chosen]
+    name, city = names[fact], cities[fact]
     question, answer = f"Where does {name} live?", city
     # ReCoRD's questions are sentences with a gap.
     if dataset.name == "record":
@@ -219,32 +237,36 @@ def _asked(dataset: Dataset, labels: tuple[str, ...], rng: np.random.Generator) 
 
 
 def _topics(rng: np.random.Generator) -> Iterator[tuple[str, str, str]]:
-    """Yield distinct (colour, thing, city) triples in a random order, and after all of them the same again."""
+    """Yield all (colour, thing, city) triples in a random order, and then all of them again in another, without end."""
     count = len(_COLOURS) * len(_THINGS) * len(_CITIES)
     while True:
         for number in rng.permutation(count):
+            # Each triple has a number, whose digits are the places of its words in the three lists.
             rest, city = divmod(int(number), len(_CITIES))
             colour, thing = divmod(rest, len(_THINGS))
             yield _COLOURS[colour], _THINGS[thing], _CITIES[city]
 
 
 def _document(topic: tuple[str, str, str], long: bool, rng: np.random.Generator) -> str:
+    """Return a sentence about a topic; a long document hides it among 60 sentences about nothing."""
     colour, thing, city = topic
-    core = f"{_pick_word(rng, _NAMES)} found the {colour} {thing} in {city}."
+    answer = f"{_pick_word(rng, _NAMES)} found the {colour} {thing} in {city}."
     if not long:
-        return core
-    around = []
+        return answer
+    sentences = []
     for _ in range(60):
         name, quality = _pick_word(rng, _NAMES), _pick_word(rng, _GOOD + _BAD)
-        around.append(f"{name} was {quality} {_pick_word(rng, _FILLERS)}.")
-    around.insert(int(rng.integers(len(around))), core)
-    return " ".join(around)
+        sentences.append(f"{name} was {quality} {_pick_word(rng, _FILLERS)}.")
+    sentences.insert(int(rng.integers(len(sentences))), answer)
+    return " ".join(sentences)
 
 
 def _retrieval(
     dataset: Dataset, train: int, evaluation: int, rng: np.random.Generator
 ) -> dict[str, pa.Table]:
+    """Return the tables of a retrieval set: for each query of a split, a document of its own that answers it."""
     topics = _topics(rng)
+    # As in the paper's sets: MLDR's documents are long, and NQ's have titles.
     long, titled = dataset.name == "mldr_en", dataset.name == "nq"
     queries: list[Row] = []
     qrels: list[Row] = []
@@ -264,17 +286,17 @@ def _retrieval(
                 "relevance": int(rng.integers(1, 4)),
             }
             qrels.append(qrel)
-            # TREC's judgements also name documents that do not answer a query.
+            # TREC's judgements also name documents that do not answer a query: here the query before it has one.
             if dataset.name == "msmarco" and number:
                 before = f"{split}-d{number - 1}"
                 qrels.append({**qrel, "doc_id": before, "relevance": 0})
-    found = {"queries": queries, "corpus": corpus, "qrels": qrels}
-    tables = {name: table("IR", name, rows) for name, rows in found.items()}
+    rows_of_tables = {"queries": queries, "corpus": corpus, "qrels": qrels}
+    tables = {name: table("IR", name, rows) for name, rows in rows_of_tables.items()}
     if dataset.trained_on == dataset.name:
         # All topics are drawn first: documents come from the same generator, and would change later topics.
-        sampled = [next(topics) for _ in range(train)]
+        train_topics = [next(topics) for _ in range(train)]
         rows = []
-        for topic in sampled:
+        for topic in train_topics:
             positive = _document(topic, long, rng)
             rows.append({"query": _question(topic), "positive": positive})
         tables["pairs"] = table("IR", "pairs", rows)
@@ -286,7 +308,11 @@ def _question(topic: tuple[str, str, str]) -> str:
 
 
 Example = Callable[[Dataset, tuple[str, ...], np.random.Generator], Row]
-"""Makes a row up, without its id, for a dataset with these labels."""
+"""A function that makes up a row, without its id, for a dataset with these labels."""
 
-GRAMMARS: dict[str, Example] = {"SC": _classified, "TC": _tagged, "QA": _asked}
-"""How the rows of each task but retrieval are made up."""
+GRAMMARS: dict[str, Example] = {
+    "SC": _classification_row,
+    "TC": _tagging_row,
+    "QA": _answering_row,
+}
+"""The function that makes up rows, by task; retrieval has tables of its own (`_retrieval`)."""
