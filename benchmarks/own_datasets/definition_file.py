@@ -1,7 +1,7 @@
 """The file of datasets of one's own: what they are, where their files are, and what their columns are called.
 
-TOML, one table a dataset; some are ready in the folder `ready`. Light enough for the analysis; the page is
-docs/add-a-dataset.md.
+A definition file is TOML with one table a dataset; some files are ready in the folder `ready`. Nothing heavy is
+imported here, because the analysis reads definitions as well. The page is docs/add-a-dataset.md.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ READY = {
     path.stem: path
     for path in sorted((Path(__file__).resolve().parent / "ready").glob("*.toml"))
 }
-"""The files that are ready, by what they are called."""
+"""The paths of the ready-made definition files, by the name that a command line gives: the file's without `.toml`."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+"""A dataset's name: lowercase letters, digits and underscores."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+"""A full commit hash."""
 _AT_FETCH = "at fetch"
-"""The revision of a hub's files that the first fetch finds out and writes to the lock."""
+"""Stands in place of a commit: the first fetch finds the newest one and records it in the manifest."""
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
+"""A placeholder of a prompt, such as `{text}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +49,17 @@ class DatasetKind:
     metrics: tuple[str, ...]
     """The standard metrics to choose from, the default first."""
     roles: tuple[str, ...] = ("train", "validation", "test")
-    """What its files can be."""
+    """What a file can be to such a dataset: the keys that `files` and `hub` may have."""
     labelled: bool = False
     """Whether it has named classes, labels or tags."""
     optional: tuple[str, ...] = ("document",)
-    """Fields that are read where the file names their columns."""
+    """Fields that are read only if the file names their columns."""
     synonyms: Mapping[str, str] = field(default_factory=dict)
-    """Other names of fields, each with the field."""
+    """The field that is meant, by another name for it that `columns` may have."""
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
-        """The fields, each with the names of columns that need no entry in the file."""
+        """By field, the names of columns that need no entry in the file."""
         return FIELD_NAMES[self.name]
 
     @property
@@ -103,24 +106,26 @@ DATASET_KINDS: Registry[DatasetKind] = Registry(
 
 
 def read_definitions(path_or_name: Path) -> list[Dataset]:
-    """Return the datasets of a file, of a ready one, or the one dataset of a ready one.
+    """Return the datasets of a file, those of a ready-made file, or a single dataset of a ready-made file.
 
     Args:
-        path_or_name: a path, or a name such as `xnli`, `xnli-de` or `xnli_de`; a file in the working folder wins.
+        path_or_name: a path; or the name of a ready-made file, such as `xnli`, or of a dataset in one, such as
+            `xnli-de` or `xnli_de`. If the working folder has a file of that name, that file is read.
 
     Raises:
-        UserError: it is neither; or the file says something that is not understood, with the table's name.
+        UserError: there is no such file or name, or a table of the file is not understood.
     """
     name = str(path_or_name)
-    if path_or_name.is_file() or path_or_name.suffix or path_or_name.name != name:
+    is_path = bool(path_or_name.suffix) or path_or_name.name != name
+    if is_path or path_or_name.is_file():
         return _definitions_in(path_or_name)
     if name in READY:
         return _definitions_in(READY[name])
-    # Names of ready files have hyphens, as glue-cola, those of datasets underscores.
+    # A dataset's name begins with that of its file and has underscores, as xnli_de. People also write xnli-de.
     wanted = name.replace("-", "_")
     for stem, path in READY.items():
         if wanted.startswith(stem.replace("-", "_")):
-            by_name = {one.name: one for one in _definitions_in(path)}
+            by_name = {dataset.name: dataset for dataset in _definitions_in(path)}
             if wanted in by_name:
                 return [by_name[wanted]]
             raise UserError(
@@ -133,17 +138,18 @@ def read_definitions(path_or_name: Path) -> list[Dataset]:
 
 
 def ready_text() -> str:
-    """Return a line for each dataset that is ready: its file, kind, metric and repositories with their revisions."""
+    """Return a line for each ready-made dataset: file, name, kind, metric, title, repositories with their revisions."""
     lines = []
     for stem, path in READY.items():
         for dataset in _definitions_in(path):
+            # Repositories as keys: several pins, one for each role, may be of one repository.
             origins: dict[str, None] = {}
             for pin in dataset.files.pins:
                 revision = pin.commit or _AT_FETCH
                 origins[f"{pin.repo}@{revision[:12]}"] = None
             kind = dataset.files.content["kind"]
-            what = f"{stem:11} {dataset.name:22} {kind:10} {dataset.headline:11}"
-            lines.append(f"{what} {dataset.title:26} {', '.join(origins)}")
+            columns = f"{stem:11} {dataset.name:22} {kind:10} {dataset.headline:11}"
+            lines.append(f"{columns} {dataset.title:26} {', '.join(origins)}")
     return "\n".join(lines)
 
 
@@ -168,12 +174,12 @@ def _definitions_in(path: Path) -> list[Dataset]:
 
 
 _Paths = tuple[str, ...] | str
-"""Files of a role, of which one may stand without brackets."""
+"""The files of a role in a definition: a list, or a single one without brackets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Table(FileSettings):
-    """What the table of a dataset may say."""
+    """The keys that the table of a dataset may have; docs/add-a-dataset.md says what each means."""
 
     kind: str
     title: str = ""
@@ -201,19 +207,19 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     """Return the dataset that a table defines.
 
     Args:
-        name: the table's.
-        table: the definition's content.
-        where: what to call it in a refusal.
+        name: the name of the table, which is the dataset's.
+        table: the content of the table.
+        where: what an error message calls the table.
         folder: the folder from which relative paths start.
 
     Raises:
-        UserError: it says something that is not understood.
+        UserError: something in the table is not understood.
     """
     if not isinstance(table, dict):
         raise UserError(
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
-    # A list has several repositories, each with some roles; one repository becomes a list.
+    # `hub` is a table of one repository, or a list of them, each with some roles. From here on it is a list.
     settings = table
     if isinstance(table.get("hub"), dict):
         settings = {**table, "hub": [table["hub"]]}
@@ -224,11 +230,14 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         raise UserError(f"{where}: {error}") from None
     labels = tuple(str(label) for label in entry.labels)
     metric = entry.metric or kind.metrics[0]
+    # The first fault is reported.
     for sentence in _faults(name, entry, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
+    # A column that the table names takes the place of the usual names of its field.
     columns = dict(kind.columns)
     for key, column in entry.columns.items():
         columns[kind.synonyms.get(key, key)] = (str(column),)
+    # What the files have to be, in words, for help and errors.
     originals = " and ".join(kind.roles)
     if columns:
         in_words = ", ".join(" or ".join(names) for names in columns.values())
@@ -264,6 +273,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         title=entry.title or name,
         task=kind.task,
         form=kind.form,
+        # A value needs one output of the head, although it has no labels.
         labels=OUTPUTS.get(kind.task, len(labels) or 1),
         trained_on=entry.trained_on or name,
         epochs=entry.epochs,
@@ -280,7 +290,15 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
 def _faults(
     name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], metric: str
 ) -> Iterator[str]:
-    """Yield a sentence for each fault of a dataset's table, given the dataset's kind."""
+    """Yield a sentence for each fault of a dataset's table.
+
+    Args:
+        name: the name of the table.
+        entry: its content.
+        kind: the kind that the table names.
+        labels: its labels, as texts.
+        metric: the metric that the table names, or the kind's first one.
+    """
     if not _NAME.fullmatch(name):
         yield "a dataset's name consists of lowercase letters, digits and underscores"
     if kind.labelled and len(labels) < 2:
@@ -314,7 +332,7 @@ def _faults(
         yield "only the kind 'retrieval' has `corpus` and `ignore`; leave them out"
     if entry.prompt and kind.task != "SC":
         yield f"the kind {kind.name!r} takes no prompt; leave the key out"
-    placeholders = [name for name in ("text", "second") if name in kind.columns]
+    placeholders = [field for field in ("text", "second") if field in kind.columns]
     wrong = set(_PLACEHOLDER.findall(entry.prompt)) - set(placeholders)
     if wrong:
         possible = "}, {".join(placeholders)
@@ -325,12 +343,12 @@ def _faults(
         yield f"ids = {entry.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
     if entry.leave_out and kind.task != "SC":
         yield f"rows of the kind {kind.name!r} have no single label; remove `leave_out`"
-    left_out = map(str, entry.leave_out)
-    left_out_labels = [value for value in left_out if value in labels]
+    left_out_labels = [value for value in map(str, entry.leave_out) if value in labels]
     if left_out_labels:
         yield f"`leave_out` has {left_out_labels[0]}, which is one of the labels"
     for synonym, column in kind.synonyms.items():
-        if {synonym, column} <= entry.columns.keys():
+        gives_both = synonym in entry.columns and column in entry.columns
+        if gives_both:
             yield f"columns: {synonym} is another word for {column}; give one of them"
     numbers = [column for column in entry.columns.values() if isinstance(column, int)]
     if numbers and (kind.task != "TC" or 0 in numbers):
@@ -364,12 +382,12 @@ def _faults(
 
 
 def _listed(paths: _Paths) -> tuple[str, ...]:
-    """Return the files of a role as several, though one may stand alone in the file."""
+    """Return the files of a role as a tuple, also a single file, which a definition may give without brackets."""
     return (paths,) if isinstance(paths, str) else paths
 
 
 def _pins(hubs: Iterable[Mapping[str, _Paths]], kind: DatasetKind) -> Iterator[Pin]:
-    """Yield the pinned files on hubs, repository by repository."""
+    """Yield a pin for each role of each repository in the definition's `hub`."""
     for hub in hubs:
         commit = None if hub["revision"] == _AT_FETCH else str(hub["revision"])
         for role in kind.roles:

@@ -1,8 +1,8 @@
 """Datasets of one's own next to the paper's twelve.
 
-A run leaves the definitions it used in its store, from where the analysis takes them; a runs table made of the store
-records them. Nothing is remembered here: `known_datasets` returns a registry that is handed on. The page is
-docs/add-a-dataset.md.
+A run writes the definitions that it used into its run store, where the analysis reads them; a runs table that is made
+of the store records them. This module keeps no state: `known_datasets` returns a registry, which callers hand on. The
+page is docs/add-a-dataset.md.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from common.reading import read_json
 from common.registry import Registry
 
 STORED = "datasets"
-"""Folder of a run store with the definitions of its datasets."""
+"""Folder of a run store with the definitions of its datasets, a JSON file each."""
 
 
 def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
-    """Return the paper's twelve and these after them; one that is given twice is taken once.
+    """Return the paper's twelve datasets and, after them, those of the definitions.
+
+    A definition may be given twice, as by a file and by a run store; the dataset is then registered once.
 
     Raises:
-        UserError: a name is one of the paper's, or of two datasets that are not the same.
+        UserError: a definition has one of the paper's names, or two definitions of one name differ.
     """
     known = Registry("dataset", DATASETS.values())
     for definition in definitions:
@@ -49,10 +51,10 @@ def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
 
 
 def stored_definitions(store: Path) -> list[Dataset]:
-    """Return the definitions that runs left in a store, by name; none where there are none.
+    """Return the definitions that runs wrote into a store, in the order of their names; an empty list without any.
 
     Raises:
-        UserError: one is damaged.
+        UserError: a definition is damaged.
     """
     paths = sorted((store / STORED).glob("*.json"))
     remedy = "it is not a dataset definition; copy it from the store again"
@@ -63,10 +65,10 @@ def stored_definitions(store: Path) -> list[Dataset]:
 
 
 def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Dataset]:
-    """Return the definitions that a runs table records, as `definitions_record` returned them.
+    """Return the definitions that a runs table records, in the form in which `definitions_record` returns them.
 
     Raises:
-        UserError: one is damaged.
+        UserError: a definition is damaged.
     """
     return [
         definition_of(name, content, f"{table}: [{name}]", table.parent)
@@ -75,14 +77,21 @@ def recorded_definitions(record: Mapping[str, Any], table: Path) -> list[Dataset
 
 
 def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
-    """Write the definitions of one's own datasets into a run store; a floor that is known there stays."""
-    floors = {one.name: one.floor for one in stored_definitions(store)}
+    """Write the definitions of one's own datasets into a run store.
+
+    A definition has a floor, the score of a model that reads no input, if it is known now or the store has it already.
+    """
+    stored_floors = {}
+    for stored in stored_definitions(store):
+        stored_floors[stored.name] = stored.floor
     for dataset in datasets:
         if not dataset.is_own:
             continue
         content = {**dataset.files.content}
         # The floor is computed from the data, which a later call need not have read.
-        floor = floors.get(dataset.name) if dataset.floor is None else dataset.floor
+        floor = dataset.floor
+        if floor is None:
+            floor = stored_floors.get(dataset.name)
         if floor is not None:
             content["floor"] = floor
         text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
@@ -90,7 +99,10 @@ def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
 
 
 def definitions_record(datasets: Iterable[Dataset]) -> dict[str, Any]:
-    """Return the definitions of datasets of one's own by name, in JSON's types and one order; others have none."""
+    """Return the contents of the definitions of one's own datasets by name, as JSON types with sorted keys.
+
+    The paper's datasets are left out: no file of a user's defines them.
+    """
     own = [dataset for dataset in datasets if dataset.is_own]
     contents = {dataset.name: dataset.files.content for dataset in own}
     # By way of JSON, so that definitions from TOML and from a store compare equal.
