@@ -27,11 +27,11 @@ class Score:
     value: float
     """The score in [0, 1]."""
     instances: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """What it is made of by name, one entry an instance in the split's order."""
+    """By name, values of which the score is made: one for each instance, in the split's order."""
 
     @classmethod
     def mean_of(cls, name: str, values: Sequence[Any]) -> Score:
-        """Return the mean of one score an instance."""
+        """Return the mean of the instances' scores, which `instances` keeps under this name."""
         return cls(value=float(np.mean(values)), instances={name: values})
 
 
@@ -42,16 +42,16 @@ class Metric:
     key: str
     """Its name in `run.json`, unique in its protocol and task."""
     protocol: str
-    """`PAPER` or `STANDARD`. The `paper` metric of a task has `SCORES_I` among its instances, the scores of
-    `results.json`."""
+    """`PAPER` or `STANDARD`. A metric of the protocol `paper` has `SCORES_I` among its instances: the scores that
+    `results.json` lists."""
     task: str
     """A name in `benchmarks.protocol.TASKS`."""
     compute: Callable[[Any], Score]
-    """Scores the predictions of a split of its task's class below."""
+    """Scores a split's predictions, an object of the class below that belongs to the task."""
     form: str = ""
-    """The local form of the datasets that have it; as the task where it is not named."""
+    """The local form of the datasets that it scores; empty: the form of the task's name."""
     on_request: bool = False
-    """Whether only datasets have it that ask for it, as their headline or besides."""
+    """Whether it scores only the datasets that ask for it, by `Dataset.headline` or `Dataset.also`."""
 
     SCORES_I = "scores_i"
 
@@ -65,13 +65,14 @@ class Metric:
         return f"{self.protocol} {self.form or self.task} {self.key}"
 
     def is_of(self, dataset: Dataset) -> bool:
-        """Return whether a dataset is scored with it."""
-        asked = not self.on_request or self.key in (dataset.headline, *dataset.also)
-        return asked and dataset.form == (self.form or self.task)
+        """Return whether a dataset is scored with this metric."""
+        is_named = self.key in (dataset.headline, *dataset.also)
+        is_wanted = is_named or not self.on_request
+        return is_wanted and dataset.form == (self.form or self.task)
 
 
 METRICS: Registry[Metric] = Registry("metric")
-"""The metrics of both protocols; importing `benchmarks.metrics` fills it. `run.json` has them in this order."""
+"""The metrics of both protocols, in their order in `run.json`; importing `benchmarks.metrics` fills the registry."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,7 @@ class ClassPredictions:
     predicted: Ints
     """Predicted class of each example."""
     gold: Ints
-    """The gold one."""
+    """Gold class of each example."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,19 +92,19 @@ class LabelPredictions:
     predicted: NDArray[np.bool_]
     """Whether a label is predicted, shape (examples, labels)."""
     gold: NDArray[np.bool_]
-    """Whether it is there."""
+    """Whether an example has a label, in the same shape."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValuePredictions:
-    """A number an example."""
+    """Regression: a number for each example."""
 
     predicted: NDArray[np.float64]
     """Predicted value of each example."""
     gold: NDArray[np.float64]
-    """The gold one."""
+    """Gold value of each example."""
     limits: tuple[float, float]
-    """Smallest and largest value there is."""
+    """Smallest and largest value that an example can have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,8 @@ class TagPredictions:
     tokens: Ints
     """Predicted tag of each sub-token of the split."""
     words: Ints
-    """For each of them, the number of its word in the split, not decreasing; -1 for none."""
+    """The word of each of these sub-tokens: its number, counted over all sentences of the split, so that numbers do
+    not decrease; -1 for the end of text, which belongs to no word."""
     gold: Ragged
     """Gold tag of each word, one row per sentence."""
     names: tuple[str, ...]
@@ -143,13 +145,13 @@ class RankingPredictions:
     qrels: Mapping[str, Mapping[str, int]]
     """For each query, the relevance of each judged document."""
     paper_similarities: NDArray[np.float64]
-    """Of the retrieved documents under the paper's tokenisation, best first, shape (queries, depth)."""
+    """Similarities of the documents retrieved under the paper's tokenisation, best first, shape (queries, depth)."""
     paper_documents: list[list[str]]
-    """Their ids."""
+    """The ids of these documents, for each query."""
     similarities: NDArray[np.float64]
-    """The same under the tokenisation of fine-tuning."""
+    """Similarities of the documents retrieved under the tokenisation of fine-tuning, in the same form."""
     documents: list[list[str]]
-    """Their ids."""
+    """The ids of these documents, for each query."""
 
     @cached_property
     def run(self) -> dict[str, dict[str, float]]:
@@ -170,24 +172,26 @@ class Evaluation:
     standard: dict[str, float] = field(default_factory=dict)
     """The standard metrics by name."""
     instances: dict[str, Any] = field(default_factory=dict)
-    """What they are made of: for each measure one entry an instance."""
+    """By name, the values of which the standard metrics are made: one for each instance."""
     clusters: list[int] = field(default_factory=list)
-    """The cluster of each instance; empty where every one stands for itself."""
+    """The number of each instance's cluster (`cluster_ids`); empty: every instance stands for itself."""
 
 
 def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
-    """Return the metrics of a dataset by a protocol.
+    """Return the metrics of a protocol (`paper` or `standard`) that score a dataset.
 
     Raises:
-        ValueError: there is not exactly one by the paper's protocol, which has one score a run.
+        ValueError: the protocol is `paper`, which has one score a run, and there is not exactly one metric.
 
     >>> import benchmarks.metrics.paper, benchmarks.metrics.standard
     >>> from benchmarks.protocol import DATASETS
     >>> [metric.key for metric in metrics_of(DATASETS["squad"], "standard")]
     ['exact_match', 'f1']
     """
-    of_protocol = [one for one in METRICS.values() if one.protocol == protocol]
-    metrics = [metric for metric in of_protocol if metric.is_of(dataset)]
+    metrics = []
+    for metric in METRICS.values():
+        if metric.protocol == protocol and metric.is_of(dataset):
+            metrics.append(metric)
     if protocol == PAPER and len(metrics) != 1:
         names = ", ".join(metric.name for metric in metrics) or "none"
         raise ValueError(
@@ -197,7 +201,11 @@ def metrics_of(dataset: Dataset, protocol: str) -> list[Metric]:
 
 
 def evaluate(dataset: Dataset, predictions: object) -> Evaluation:
-    """Score a dataset's predictions, of its task's class, by all its metrics.
+    """Score predictions on a split of a dataset by all metrics of the dataset.
+
+    Args:
+        dataset: the dataset.
+        predictions: an object of the class above that belongs to the dataset's task.
 
     >>> import benchmarks.metrics.paper, benchmarks.metrics.standard
     >>> from benchmarks.protocol import DATASETS

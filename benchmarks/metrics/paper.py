@@ -42,22 +42,25 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     >>> numbers.tolist(), tags.tolist()
     ([0, 1], [0, 1])
     """
-    predicted, words = predicted[words >= 0], words[words >= 0]
+    has_word = words >= 0
+    predicted, words = predicted[has_word], words[has_word]
     if not len(words):
         return words, predicted
+    # The sub-tokens of the word `numbers[i]` are those from `starts[i]` to before `ends[i]`.
     numbers, starts = np.unique(words, return_index=True)
-    tags = int(predicted.max()) + 1
-    # Each pair of a word and a tag as one number; its count is the number of the word's votes for the tag.
-    pairs, counts = np.unique(words * tags + predicted, return_counts=True)
-    pair_word = np.searchsorted(numbers, pairs // tags)
-    most = np.zeros(len(numbers), dtype=np.int64)
-    np.maximum.at(most, pair_word, counts)
-    winners = counts == most[pair_word]
-    voted = np.zeros(len(numbers), dtype=np.int64)
-    voted[pair_word[winners]] = pairs[winners] % tags
     ends = np.append(starts[1:], len(words))
+    # Each pair of a word and a tag becomes one number. How often it occurs is the word's number of votes for the tag.
+    n_tags = int(predicted.max()) + 1
+    pairs, votes_of_pair = np.unique(words * n_tags + predicted, return_counts=True)
+    # The index in `numbers` of each pair's word.
+    pair_word = np.searchsorted(numbers, pairs // n_tags)
+    most_votes = np.zeros(len(numbers), dtype=np.int64)
+    np.maximum.at(most_votes, pair_word, votes_of_pair)
+    winners = votes_of_pair == most_votes[pair_word]
+    voted = np.zeros(len(numbers), dtype=np.int64)
+    voted[pair_word[winners]] = pairs[winners] % n_tags
+    # Where several tags of a word have the most votes, the paper's code decides by the order of a Python set.
     tags_with_most = np.bincount(pair_word[winners], minlength=len(numbers))
-    # Ties are decided as in the paper's code, by the order of a Python set.
     for word in np.flatnonzero(tags_with_most > 1):
         votes = predicted[starts[word] : ends[word]].tolist()
         voted[word] = max(set(votes), key=votes.count)
@@ -80,59 +83,63 @@ def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     """
     if not len(gold.values):
         return np.ones(len(gold))
-    tags = int(max(predicted.values.max(), gold.values.max())) + 1
-    # Sentence and tag as one number, so that all sentences are counted at once.
-    sentence = gold.row_of * tags
+    n_tags = int(max(predicted.values.max(), gold.values.max())) + 1
+    # For each word, its sentence and its tag as one number, so that all sentences are counted at once.
+    sentence = gold.row_of * n_tags
     predicted_key = sentence + predicted.values
     gold_key = sentence + gold.values
-    size = len(gold) * tags
+    size = len(gold) * n_tags
     hits = np.bincount(gold_key[predicted_key == gold_key], minlength=size)
+    # F1 is twice the hits over the number of gold and predicted tags together.
     occurrences = np.bincount(gold_key, minlength=size)
     occurrences += np.bincount(predicted_key, minlength=size)
     f1 = np.zeros(size)
     np.divide(2.0 * hits, occurrences, out=f1, where=occurrences > 0)
-    total = f1.reshape(len(gold), tags).sum(axis=1)
-    present = (occurrences > 0).reshape(len(gold), tags).sum(axis=1)
+    # From here by sentence: the mean of F1 over the tags that occur, or 1 where there are none.
+    total = f1.reshape(len(gold), n_tags).sum(axis=1)
+    n_present = (occurrences > 0).reshape(len(gold), n_tags).sum(axis=1)
     scores = np.ones(len(gold))
-    np.divide(total, present, out=scores, where=present > 0)
+    np.divide(total, n_present, out=scores, where=n_present > 0)
     return scores
 
 
 def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     """Return each question's F1 between sets of sub-token positions (QA).
 
-    An empty set counts as position 0: abstaining where there is no answer scores 1, and so does predicting
-    position 0 alone. The rows hold the padding too, as the paper's code does not leave it out.
+    An empty set counts as the set of position 0. So abstaining scores 1 where there is no answer, and so does
+    predicting position 0 alone. Rows include the padding, since the paper's code does not leave it out.
 
     Args:
-        predicted: truthy where a position is predicted to be in the answer; a row is a padded sequence.
-        gold: the positions of the first gold answer, in rows of the same lengths.
+        predicted: for each position, whether it is predicted to be in the answer; a row is a padded sequence.
+        gold: for each position, whether it is in the first gold answer; in rows of the same lengths.
 
     >>> position_f1s(Ragged.of([[0, 1, 1, 0]]), Ragged.of([[0, 0, 1, 0]]))
     array([0.66666667])
     """
     rows = len(gold)
-    chosen, wanted = predicted.values.astype(bool), gold.values.astype(bool)
+    is_predicted, is_gold = predicted.values.astype(bool), gold.values.astype(bool)
     row = gold.row_of
-    n_chosen = np.bincount(row[chosen], minlength=rows)
-    n_wanted = np.bincount(row[wanted], minlength=rows)
-    both = np.bincount(row[chosen & wanted], minlength=rows)
-    # D2: as in the paper's code, an empty set (no answer, or an answer that was cut off) stands for position 0.
-    first = gold.offsets[:-1]
-    both = np.where(n_chosen == 0, wanted[first], both)
-    both = np.where(n_wanted == 0, chosen[first], both)
-    both = np.where((n_chosen == 0) & (n_wanted == 0), 1, both)
-    sizes = np.maximum(n_chosen, 1) + np.maximum(n_wanted, 1)
-    scores: Floats = 2.0 * both / sizes
+    n_predicted = np.bincount(row[is_predicted], minlength=rows)
+    n_gold = np.bincount(row[is_gold], minlength=rows)
+    n_both = np.bincount(row[is_predicted & is_gold], minlength=rows)
+    # D2: as in the paper's code, an empty set (no answer, or an answer that was cut off) stands for position 0. So what
+    # it shares with the other set is position 0, if that has it. `position_0` has its index in the values, by row.
+    position_0 = gold.offsets[:-1]
+    n_both = np.where(n_predicted == 0, is_gold[position_0], n_both)
+    n_both = np.where(n_gold == 0, is_predicted[position_0], n_both)
+    n_both = np.where((n_predicted == 0) & (n_gold == 0), 1, n_both)
+    sizes = np.maximum(n_predicted, 1) + np.maximum(n_gold, 1)
+    scores: Floats = 2.0 * n_both / sizes
     return scores
 
 
 def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     """Return each query's NDCG over its retrieved documents alone (IR).
 
-    The ideal ranking sorts the relevances of the retrieved documents, so relevant documents that were not
-    retrieved cost nothing: one of three at rank 1 scores 1. Equal similarities share the mean gain of their
-    places, as in `sklearn.metrics.ndcg_score`.
+    DCG sums the gains of the documents, each discounted by its rank, and NDCG divides it by the DCG of an ideal
+    ranking. Here that has only the retrieved documents, so relevant documents that were not retrieved cost nothing: one
+    of three at rank 1 scores 1. Documents of equal similarity each get their mean gain, as in
+    `sklearn.metrics.ndcg_score`.
 
     Args:
         similarities: similarities of the retrieved documents, best first, shape (queries, depth).
@@ -143,8 +150,10 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     """
     queries, depth = similarities.shape
     gains = relevances.astype(np.float64)
+    # The document at rank r is discounted by 1 / log2(r + 1); the array counts ranks from 0.
     discounts = 1.0 / np.log2(np.arange(depth) + 2.0)
-    # Documents of equal similarity are a group; groups of all queries are numbered through.
+    # Documents of equal similarity, which are neighbours, are a group. A query has at most `depth` groups, so its
+    # groups are numbered from `depth` times the query's number.
     group = np.zeros((queries, depth), dtype=np.int64)
     group[:, 1:] = np.cumsum(np.diff(similarities, axis=1) != 0, axis=1)
     group += np.arange(queries)[:, None] * depth
@@ -152,47 +161,60 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     size = queries * depth
     members = np.bincount(numbers, minlength=size)
     gain_of_group = np.bincount(numbers, weights=gains.ravel(), minlength=size)
-    places = np.broadcast_to(discounts, group.shape).ravel()
-    discount_of_group = np.bincount(numbers, weights=places, minlength=size)
-    shared = gain_of_group * discount_of_group / np.maximum(members, 1)
-    dcg = shared.reshape(queries, depth).sum(axis=1)
-    # D3: the paper's ideal ranking has only the retrieved documents.
+    discount_of_document = np.broadcast_to(discounts, group.shape).ravel()
+    discount_of_group = np.bincount(
+        numbers, weights=discount_of_document, minlength=size
+    )
+    # A group's DCG: its mean gain times the sum of its discounts. Numbers of no group have no members and give 0.
+    dcg_of_group = gain_of_group * discount_of_group / np.maximum(members, 1)
+    dcg = dcg_of_group.reshape(queries, depth).sum(axis=1)
+    # D3: the paper's ideal ranking has only the retrieved documents, here by falling gain.
     ideal = -np.sort(-gains, axis=1) @ discounts
     scores = np.zeros(queries)
     np.divide(dcg, ideal, out=scores, where=ideal > 0)
     return scores
 
 
-def _accuracy(made: ClassPredictions) -> Score:
+def _accuracy(predictions: ClassPredictions) -> Score:
     """Score 1 where an example's predicted class is the gold one and 0 elsewhere; also QQP's score."""
-    right = (made.predicted == made.gold).astype(np.int64)
+    right = (predictions.predicted == predictions.gold).astype(np.int64)
     return Score.mean_of(Metric.SCORES_I, right.tolist())
 
 
-def _sentence_f1(made: TagPredictions) -> Score:
-    """Score sentences by their words' votes; words without sub-tokens, cut off or lost, do not count."""
-    # D1: words vote, and O is a tag as any other.
-    words, voted = vote_words(made.tokens, made.words)
-    per_sentence = np.bincount(made.gold.row_of[words], minlength=len(made.gold))
+def _sentence_f1(predictions: TagPredictions) -> Score:
+    """Score sentences by the tags that the sub-tokens of each word vote for.
+
+    Words without sub-tokens, because the text was cut or the tokenizer drops them, do not count.
+    """
+    # D1: O is a tag as any other. `words` has the numbers of the words that were voted on, over all sentences.
+    words, voted = vote_words(predictions.tokens, predictions.words)
+    per_sentence = np.bincount(
+        predictions.gold.row_of[words], minlength=len(predictions.gold)
+    )
     offsets = np.concatenate([[0], np.cumsum(per_sentence)])
     predicted = Ragged(voted, offsets)
-    gold = Ragged(made.gold.values[words].astype(np.int64), offsets)
+    gold = Ragged(predictions.gold.values[words].astype(np.int64), offsets)
     scores = sentence_f1s(predicted, gold)
     return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
 
-def _position_f1(made: AnswerPredictions) -> Score:
-    return Score.mean_of(Metric.SCORES_I, position_f1s(made.chosen, made.gold).tolist())
+def _position_f1(predictions: AnswerPredictions) -> Score:
+    return Score.mean_of(
+        Metric.SCORES_I, position_f1s(predictions.chosen, predictions.gold).tolist()
+    )
 
 
-def _ndcg(made: RankingPredictions) -> Score:
+def _ndcg(predictions: RankingPredictions) -> Score:
+    """Score the ten documents that are retrieved for each query under the paper's tokenisation."""
     relevances = []
-    for query, ranked in zip(made.query_ids, made.paper_documents, strict=True):
-        judged = made.qrels[query]
+    for query, ranked in zip(
+        predictions.query_ids, predictions.paper_documents, strict=True
+    ):
+        judged = predictions.qrels[query]
         # Every grade counts as 1: TREC DL's grades 1 to 3 are equally relevant here.
         relevances.append([judged.get(document, 0) >= 1 for document in ranked])
     is_relevant = np.array(relevances).astype(np.int64)
-    scores = ndcgs(made.paper_similarities, is_relevant)
+    scores = ndcgs(predictions.paper_similarities, is_relevant)
     return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
 

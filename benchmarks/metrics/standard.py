@@ -1,7 +1,8 @@
-"""The field's definitions of the four families' metrics; those of datasets of one's own by scikit-learn and SciPy.
+"""The usual definitions of the four families' metrics; further ones, for datasets of one's own, by libraries.
 
-Of several labels and of numbers, the score of an instance, whose mean chooses the learning rate, is F1 of the sets of
-labels, and 1 minus the error over the length of the range of values."""
+Datasets with several labels or with a value for each example are not the paper's, so their metric of the `paper`
+protocol, whose mean over instances chooses the learning rate, is defined here: F1 of the predicted and the gold set of
+labels, and 1 - |error| / (largest - smallest value)."""
 
 from __future__ import annotations
 
@@ -39,29 +40,31 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def entity_counts(
     predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]
 ) -> Ints:
-    """Count entities as conlleval and seqeval do: right when type and both ends are.
+    """Count entities as conlleval and seqeval do: an entity is right if its type and both its ends are.
 
     Args:
         predicted: tags in IOB1 or IOB2 such as `B-PER` of each word of each sentence.
         gold: the gold tags, in the same form.
 
     Returns:
-        For each sentence the entities that are right, predicted and gold; shape (sentences, 3).
+        For each sentence how many entities are right, predicted, and gold; shape (sentences, 3).
 
     >>> entity_counts([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])
     array([[1, 1, 2]])
     """
     counts = np.zeros((len(gold), 3), dtype=np.int64)
-    for row, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
-        found = _entities(ours)
-        true = _entities(theirs)
-        counts[row] = len(found & true), len(found), len(true)
+    sentences = zip(predicted, gold, strict=True)
+    for row, (predicted_tags, gold_tags) in enumerate(sentences):
+        predicted_entities = _entities(predicted_tags)
+        gold_entities = _entities(gold_tags)
+        right = predicted_entities & gold_entities
+        counts[row] = len(right), len(predicted_entities), len(gold_entities)
     return counts
 
 
 def _entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
-    """Return type, first and last word of each entity of a sentence."""
-    # Most sentences have no entity, and asking the library is slow.
+    """Return the type and the numbers of the first and the last word of each entity of a sentence."""
+    # Most sentences have no entity, and the library is slow.
     if all(tag == "O" for tag in tags):
         return set()
     return set(get_entities(list(tags)))
@@ -79,25 +82,26 @@ def f1_of_counts(counts: Ints) -> float:
 
 
 def squad_scores(predicted: str, answers: Sequence[str]) -> tuple[float, float]:
-    """Return exact match and F1 of one answer: the best over all gold answers, texts normalised (QA).
+    """Return the exact match and the F1 of words of a predicted answer, each with the best of the gold answers (QA).
 
-    No gold answer means that the question has none; then the empty answer scores 1 and any other 0, as in
-    SQuAD 2.0's evaluation. Texts of every language are normalised by SQuAD's rules, which are English.
+    If a question has no gold answer, the empty answer scores 1 and any other 0, as in SQuAD 2.0's evaluation. Texts of
+    every language are normalised by SQuAD's rules, which are English.
 
     Args:
-        predicted: the answer.
-        answers: the gold answers.
+        predicted: the predicted answer; empty: there is none.
+        answers: the gold answers; empty: the question has none.
 
     >>> squad_scores("the Eiffel Tower", ["Eiffel Tower", "Paris"])
     (1.0, 1.0)
     """
+    normalised = [_normalise(answer) for answer in answers]
     # An answer of only articles and punctuation becomes empty; SQuAD's script drops it if there are others.
-    golds = list(filter(None, map(_normalise, answers))) or [""]
+    golds = [answer for answer in normalised if answer] or [""]
     ours = _normalise(predicted)
     exact = float(ours in golds)
     words = ours.split()
-    overlap = max(_overlap_f1(words, gold.split()) for gold in golds)
-    return exact, overlap
+    best_f1 = max(_overlap_f1(words, gold.split()) for gold in golds)
+    return exact, best_f1
 
 
 def ranking_scores(
@@ -119,16 +123,17 @@ def ranking_scores(
     >>> ranking_scores(run, {"q1": {"d2": 1}}, "recall_10")
     {'q1': 1.0}
     """
+    # pytrec_eval asks for `ndcg_cut.10` and calls the result `ndcg_cut_10`.
     name, _, depth = measure.rpartition("_")
-    # pytrec_eval's C code takes only dictionaries, no other mappings.
+    # Its C code takes only dictionaries, no other mappings.
     judged = {query: dict(relevances) for query, relevances in qrels.items()}
     rankings = {query: dict(ranking) for query, ranking in run.items()}
     evaluator = pytrec_eval.RelevanceEvaluator(judged, {f"{name}.{depth}"})
-    found = evaluator.evaluate(rankings)
+    results = evaluator.evaluate(rankings)
     scores = {}
     for query in qrels:
-        # A query for which nothing was retrieved is absent.
-        of_query = found.get(query, {})
+        # A query for which nothing was retrieved has no results.
+        of_query = results.get(query, {})
         scores[query] = of_query.get(measure, 0.0)
     return scores
 
@@ -140,32 +145,34 @@ def _normalise(text: str) -> str:
 
 
 def _overlap_f1(ours: list[str], gold: list[str]) -> float:
+    """Return the F1 of two lists of words, in which a word counts as often as it occurs in both."""
     if not ours or not gold:
         return float(ours == gold)
     common = sum((Counter(ours) & Counter(gold)).values())
     return 2.0 * common / (len(ours) + len(gold))
 
 
-def _accuracy(made: ClassPredictions) -> Score:
-    value = float((made.predicted == made.gold).astype(np.int64).mean())
-    return Score(value=value, instances={"predicted": made.predicted.tolist()})
+def _accuracy(predictions: ClassPredictions) -> Score:
+    value = float((predictions.predicted == predictions.gold).astype(np.int64).mean())
+    return Score(value=value, instances={"predicted": predictions.predicted.tolist()})
 
 
-def _entity_f1(made: TagPredictions) -> Score:
+def _entity_f1(predictions: TagPredictions) -> Score:
     """Score entities by each word's first sub-token; words without sub-tokens are O."""
-    inside = np.flatnonzero(made.words >= 0)
-    words, first = np.unique(made.words[inside], return_index=True)
-    outside = made.names.index("O") if "O" in made.names else 0
-    tags = np.full(len(made.gold.values), outside, dtype=np.int64)
+    with_word = np.flatnonzero(predictions.words >= 0)
+    # The words that have sub-tokens, and the place in `with_word` of each one's first sub-token.
+    words, first = np.unique(predictions.words[with_word], return_index=True)
+    outside = predictions.names.index("O") if "O" in predictions.names else 0
+    tags = np.full(len(predictions.gold.values), outside, dtype=np.int64)
     # A word has the tag of its first sub-token, as usual in the field; the paper's protocol lets sub-tokens vote.
-    tags[words] = made.tokens[inside[first]]
-    predicted = _in_iob2(Ragged(tags, made.gold.offsets), made.names)
-    counts = entity_counts(predicted, _in_iob2(made.gold, made.names))
-    right, found, gold = counts.T.tolist()
+    tags[words] = predictions.tokens[with_word[first]]
+    predicted = _in_iob2(Ragged(tags, predictions.gold.offsets), predictions.names)
+    counts = entity_counts(predicted, _in_iob2(predictions.gold, predictions.names))
+    n_right, n_predicted, n_gold = counts.T.tolist()
     instances = {
-        "entities_right": right,
-        "entities_predicted": found,
-        "entities_gold": gold,
+        "entities_right": n_right,
+        "entities_predicted": n_predicted,
+        "entities_gold": n_gold,
     }
     return Score(value=f1_of_counts(counts), instances=instances)
 
@@ -180,96 +187,112 @@ def _in_iob2(tags: Ragged, names: Sequence[str]) -> list[list[str]]:
     return sentences
 
 
-def _squad(made: AnswerPredictions, side: int) -> list[float]:
+def _squad(predictions: AnswerPredictions) -> list[tuple[float, float]]:
+    """Return the exact match and the F1 of each question."""
     scores = []
-    for text, answers in zip(made.texts, made.answers, strict=True):
-        scores.append(squad_scores(text, answers)[side])
+    for text, answers in zip(predictions.texts, predictions.answers, strict=True):
+        scores.append(squad_scores(text, answers))
     return scores
 
 
-def _exact_match(made: AnswerPredictions) -> Score:
-    return Score.mean_of("exact_match", _squad(made, 0))
+def _exact_match(predictions: AnswerPredictions) -> Score:
+    return Score.mean_of("exact_match", [exact for exact, _ in _squad(predictions)])
 
 
-def _answer_f1(made: AnswerPredictions) -> Score:
-    score = Score.mean_of("f1", _squad(made, 1))
-    instances = {**score.instances, "predicted": made.texts}
+def _answer_f1(predictions: AnswerPredictions) -> Score:
+    score = Score.mean_of("f1", [f1_of_words for _, f1_of_words in _squad(predictions)])
+    instances = {**score.instances, "predicted": predictions.texts}
     return Score(value=score.value, instances=instances)
 
 
-def _trec_eval(key: str, measure: str, made: RankingPredictions) -> Score:
-    scores = ranking_scores(made.run, made.qrels, measure)
-    return Score.mean_of(key, [scores[query] for query in made.query_ids])
+def _trec_eval(key: str, measure: str, predictions: RankingPredictions) -> Score:
+    scores = ranking_scores(predictions.run, predictions.qrels, measure)
+    return Score.mean_of(key, [scores[query] for query in predictions.query_ids])
 
 
-def f1(average: str, made: ClassPredictions | LabelPredictions) -> float:
-    """Return the F1 of all labels (`micro`), of the second (`binary`), or their mean (`macro`); 0 of none.
+def f1(average: str, predictions: ClassPredictions | LabelPredictions) -> float:
+    """Return the F1 of all labels together (`micro`), of the second label (`binary`), or the labels' mean (`macro`).
 
-    >>> made = ClassPredictions(predicted=np.array([0, 1, 1]), gold=np.array([0, 1, 0]))
-    >>> round(f1("macro", made), 3)
+    A label that is neither predicted nor gold counts 0.
+
+    >>> predictions = ClassPredictions(predicted=np.array([0, 1, 1]), gold=np.array([0, 1, 0]))
+    >>> round(f1("macro", predictions), 3)
     0.667
     """
     from sklearn.metrics import f1_score
 
     return float(
-        f1_score(made.gold, made.predicted, average=average, zero_division=0.0)
+        f1_score(
+            predictions.gold, predictions.predicted, average=average, zero_division=0.0
+        )
     )
 
 
-def matthews(made: ClassPredictions) -> float:
-    """Return Matthews' correlation of classes, 0 where one side never changes.
+def matthews(predictions: ClassPredictions) -> float:
+    """Return Matthews' correlation of predicted and gold classes; 0 where one of the two is the same throughout.
 
-    >>> made = ClassPredictions(predicted=np.array([0, 1, 1]), gold=np.array([0, 1, 0]))
-    >>> matthews(made)
+    >>> predictions = ClassPredictions(predicted=np.array([0, 1, 1]), gold=np.array([0, 1, 0]))
+    >>> matthews(predictions)
     0.5
     """
     from sklearn.metrics import matthews_corrcoef
 
-    changes = np.ptp(made.predicted) and np.ptp(made.gold)
-    return float(matthews_corrcoef(made.gold, made.predicted)) if changes else 0.0
+    # ptp is the largest value minus the smallest one.
+    both_change = np.ptp(predictions.predicted) > 0 and np.ptp(predictions.gold) > 0
+    if not both_change:
+        return 0.0
+    return float(matthews_corrcoef(predictions.gold, predictions.predicted))
 
 
-def correlation(kind: str, made: ValuePredictions) -> float:
-    """Return Pearson's or Spearman's correlation (`pearsonr`, `spearmanr`); 0 where one side never changes.
+def correlation(kind: str, predictions: ValuePredictions) -> float:
+    """Return Pearson's or Spearman's correlation (`pearsonr`, `spearmanr`) of predicted and gold values.
 
-    >>> made = ValuePredictions(predicted=np.array([1.0, 2.0, 3.0]), gold=np.array([1.0, 3.0, 2.0]), limits=(0.0, 5.0))
-    >>> round(correlation("spearmanr", made), 3)
+    It is 0 where one of the two is the same throughout, for which it is not defined.
+
+    >>> predicted, gold = np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])
+    >>> predictions = ValuePredictions(predicted=predicted, gold=gold, limits=(0.0, 5.0))
+    >>> round(correlation("spearmanr", predictions), 3)
     0.5
     """
     from scipy import stats
 
-    if not (np.ptp(made.predicted) and np.ptp(made.gold)):
+    # ptp is the largest value minus the smallest one.
+    both_change = np.ptp(predictions.predicted) != 0 and np.ptp(predictions.gold) != 0
+    if not both_change:
         return 0.0
     correlate = getattr(stats, kind)
-    return float(correlate(made.predicted, made.gold).statistic)
+    return float(correlate(predictions.predicted, predictions.gold).statistic)
 
 
-def _whole(compute: Any, made: Any) -> Score:
-    return Score(value=compute(made))
+def _whole(compute: Any, predictions: Any) -> Score:
+    """Score a split as a whole, by a measure that is no mean over instances."""
+    return Score(value=compute(predictions))
 
 
-def _set_f1s(made: LabelPredictions) -> Score:
+def _set_f1s(predictions: LabelPredictions) -> Score:
     """Score each example's set of labels by its F1; 1 where both sets are empty."""
-    predicted, gold = made.predicted, made.gold
-    both = (predicted & gold).sum(axis=1)
-    size = predicted.sum(axis=1) + gold.sum(axis=1)
-    scores = np.ones(len(size))
-    np.divide(2.0 * both, size, out=scores, where=size > 0)
+    predicted, gold = predictions.predicted, predictions.gold
+    in_both = (predicted & gold).sum(axis=1)
+    sizes = predicted.sum(axis=1) + gold.sum(axis=1)
+    scores = np.ones(len(sizes))
+    np.divide(2.0 * in_both, sizes, out=scores, where=sizes > 0)
     return Score.mean_of(Metric.SCORES_I, scores.tolist())
 
 
-def _closeness(made: ValuePredictions) -> Score:
+def _closeness(predictions: ValuePredictions) -> Score:
     """Score each example by 1 - error / (largest - smallest value), 0 for larger errors."""
-    low, high = made.limits
-    error = np.abs(made.predicted - made.gold) / (high - low)
+    low, high = predictions.limits
+    error = np.abs(predictions.predicted - predictions.gold) / (high - low)
     near = np.clip(1 - error, 0, 1)
     return Score.mean_of(Metric.SCORES_I, near.tolist())
 
 
+# Metrics of each kind; those of `_on_request` are for datasets that ask for them.
 _standard = partial(Metric, protocol=STANDARD)
-_asked = partial(_standard, task="SC", on_request=True)
+_on_request = partial(_standard, task="SC", on_request=True)
 _labels = partial(Metric, task="SC", form="SC-labels")
 _value = partial(Metric, task="SC", form="SC-value")
+# trec_eval's names of the measures of rankings, by the metrics' own.
 _ranked = {
     "ndcg_at_10": "ndcg_cut_10",
     "recall_at_10": "recall_10",
@@ -278,9 +301,9 @@ _ranked = {
 
 for _metric in (
     _standard(key="accuracy", task="SC", compute=_accuracy),
-    _asked(key="f1", compute=partial(_whole, partial(f1, "binary"))),
-    _asked(key="macro_f1", compute=partial(_whole, partial(f1, "macro"))),
-    _asked(key="mcc", compute=partial(_whole, matthews)),
+    _on_request(key="f1", compute=partial(_whole, partial(f1, "binary"))),
+    _on_request(key="macro_f1", compute=partial(_whole, partial(f1, "macro"))),
+    _on_request(key="mcc", compute=partial(_whole, matthews)),
     _labels(key="set_f1", protocol=PAPER, compute=_set_f1s),
     _labels(
         key="micro_f1", protocol=STANDARD, compute=partial(_whole, partial(f1, "micro"))
