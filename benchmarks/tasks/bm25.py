@@ -1,4 +1,4 @@
-"""BM25 (Lucene's, by bm25s), the ranking by words that costs nothing: what any embedder is held against."""
+"""BM25 (Lucene's, by bm25s): a ranking by words that needs no training, with which any embedder is compared."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ METHOD = "lucene"
 WORD = r"(?u)\b\w\w+\b"
 """A word: two letters or digits and more, in lower case."""
 STOPWORDS = "english"
-"""Lucene's 33."""
+"""The library's name for Lucene's list of 33 stop words."""
 
 
 def bm25_scores(
     documents: Sequence[str], queries: Sequence[str]
 ) -> Iterator[NDArray[np.float32]]:
-    """Yield the scores of all documents for one query after the other, each (documents,).
+    """Yield for each query the scores of all documents, shape (documents,).
 
-    A word of a query adds ln(1 + (N - n + 1/2) / (n + 1/2)) x f / (f + K1 (1 - B + B l / L)), with N documents, n that
-    have it, f occurrences in the document, of l words where the mean is L.
+    A word of a query adds ln(1 + (N - n + 1/2) / (n + 1/2)) x f / (f + K1 (1 - B + B l / L)) to a document's score.
+    Here N is the number of documents, n how many of them have the word, and f how often it occurs in this document. The
+    document has l words, and the mean document L.
     """
     # Imported here: not every environment has it.
     import bm25s

@@ -1,7 +1,9 @@
 """Classification of texts (SC) and of words (TC): a class for each text, a tag for each sub-token.
 
-The paper has classes and tags alone. Datasets of one's own may also have several labels, or a number, a text; their
+The paper has only classes and tags. In datasets of one's own a text may also have several labels, or a number. Their
 losses are those of transformers' classes: binary cross-entropy averaged over labels, and the squared error.
+
+Shape suffixes: B examples, L padded length, K outputs of the head (classes, labels, tags, or one for a number).
 """
 
 from __future__ import annotations
@@ -52,14 +54,14 @@ class SequenceFamily(SupervisedFamily):
     name: str
     """A form of datasets."""
     gold: Callable[[Dataset, pa.Table], NDArray[Any]]
-    """Returns what is said of each example, by row."""
+    """Returns the gold class, labels or value of each example, by row of a table."""
     loss: Loss
-    """Returns the loss of each example (B,), of logits (B, K) and labels (B, K) or classes (B, 1)."""
+    """Returns the loss of each example (B,) for logits (B, K), and labels (B, K), or a class or value each (B, 1)."""
     predictions: Callable[[Dataset, NDArray[Any], NDArray[np.float32]], object]
-    """Returns what the metrics read, of what is said of the examples and logits (examples, K)."""
+    """Returns the predictions that the metrics read, for the result of `gold` and logits (examples, K)."""
 
     def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
-        """Return how a kept encoder classifies a text, in Python."""
+        """Return Python code with which a kept encoder classifies a text."""
         if not has_head_file:
             return snippet("pipeline", task="text-classification")
         parts = [snippet("head_beside", vector=pooling.code), snippet("text_head")]
@@ -68,20 +70,21 @@ class SequenceFamily(SupervisedFamily):
         return "\n".join(parts)
 
     def reads(self, dataset: Dataset, longest: int) -> str:
-        """Return the pattern of a text, where something stands before it or there are two."""
+        """Return a sentence with the pattern of a text or pair if there is one: a prompt, or names before two texts."""
+        # A pair's texts have names before them: the paper's sets their own, such as Premise, others `Text 1`.
         is_pair = dataset.files.content.get("kind") == "pair"
         if dataset.prompt or is_pair or "Text 1" not in dataset.segments:
             pattern = classification_text(dataset, "FIRST", "SECOND")
-            shown = pattern.replace("\n", "\\n")
-            return f"A text, or a pair of texts, is read as `{shown}`."
+            in_one_line = pattern.replace("\n", "\\n")
+            return f"A text, or a pair of texts, is read as `{in_one_line}`."
         return f"A text is read as it is, up to {longest:,} tokens, with the end of text behind it."
 
     def examples(
         self, dataset: Dataset, table: pa.Table, loaded: LoadedModel
     ) -> Examples:
-        """Return token ids, and the label or value of each example."""
+        """Return token ids, and the class, labels or value of each example."""
         gold = self.gold(dataset, table)
-        # Class labels index outputs; other targets are compared with logits, which are float32.
+        # Classes are integers and index the outputs; labels and values are compared with logits, which are float32.
         kind = np.int64 if gold.dtype == np.int64 else np.float32
         labels = gold.reshape(len(gold), -1).astype(kind)
         ids = _encoded(dataset, table, loaded)
@@ -94,7 +97,7 @@ class SequenceFamily(SupervisedFamily):
         labels: tuple[str, ...],
         setting: Setting,
     ) -> Predict:
-        """Tokenise and batch a split."""
+        """Tokenise and batch a split once; return a function that predicts it with a model."""
         gold = self.gold(dataset, table)
         ids = _encoded(dataset, table, setting.loaded)
         batches = PaddedBatch.cut(ids, setting.device, setting.pad)
@@ -111,21 +114,25 @@ class SequenceFamily(SupervisedFamily):
     def head(
         self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName
     ) -> Head:
-        """Return the head for so many classes, labels, or one number."""
+        """Return the head, with an output for each class or label, or one for a number."""
+        # Only retrieval has no number of outputs.
         assert dataset.labels is not None
         return sequence_head(encoder, dataset.labels, pooling, kind)
 
 
 def _labels(dataset: Dataset, table: pa.Table) -> NDArray[np.bool_]:
-    found = np.zeros((table.num_rows, dataset.labels or 0), dtype=bool)
+    """Return whether each example has each label, shape (examples, labels)."""
+    has_label = np.zeros((table.num_rows, dataset.labels or 0), dtype=bool)
     for row, labels in enumerate(table["labels"].to_pylist()):
-        found[row, labels] = True
-    return found
+        has_label[row, labels] = True
+    return has_label
 
 
 def _values(
     dataset: Dataset, gold: NDArray[Any], logits: NDArray[np.float32]
 ) -> ValuePredictions:
+    """Return the predicted values, which are the head's only output, next to the gold ones."""
+    # A definition of values always has a range.
     assert dataset.value_range is not None
     return ValuePredictions(
         predicted=logits[:, 0].astype(np.float64), gold=gold, limits=dataset.value_range
@@ -140,7 +147,7 @@ CLASSES = SequenceFamily(
         predicted=logits.argmax(axis=1), gold=gold
     ),
 )
-"""A class for each text or pair of texts: the likeliest."""
+"""A class for each text or pair of texts; the likeliest one is predicted."""
 
 LABELS = SequenceFamily(
     name="SC-labels",
@@ -152,7 +159,7 @@ LABELS = SequenceFamily(
         predicted=logits > 0, gold=gold
     ),
 )
-"""Any number of labels: those that are likelier than not."""
+"""Any number of labels for each text; those are predicted that are likelier than not (a logit above 0)."""
 
 VALUES = SequenceFamily(
     name="SC-value",
@@ -160,7 +167,7 @@ VALUES = SequenceFamily(
     loss=lambda logits, labels: (logits - labels).square()[:, 0],
     predictions=_values,
 )
-"""A number."""
+"""A number for each text or pair of texts."""
 
 
 def _encoded(dataset: Dataset, table: pa.Table, loaded: LoadedModel) -> Ragged:
@@ -179,13 +186,13 @@ class TokenClassification(SupervisedFamily):
     name = "TC"
 
     def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
-        """Return how a kept encoder tags words, in Python."""
+        """Return Python code with which a kept encoder tags words."""
         if has_head_file:
             return code_of_tokens()
         return snippet("pipeline", task="token-classification")
 
     def reads(self, dataset: Dataset, longest: int) -> str:
-        """Return how words become a text."""
+        """Return a sentence about how words become a text."""
         return "Words are joined by one space; each token has its word's tag."
 
     def examples(
@@ -193,8 +200,8 @@ class TokenClassification(SupervisedFamily):
     ) -> Examples:
         """Return token ids, and the tag of each token: every sub-token carries its word's tag."""
         ids, words, tags = _encode(table, loaded)
+        # The end of text belongs to no word and has no label; 0 is only there for the look-up.
         tags_of_tokens = tags.values[np.maximum(words, 0)]
-        # The end of text belongs to no word.
         labels = np.where(words >= 0, tags_of_tokens, IGNORED)
         return Examples(ids=ids, labels=Ragged(labels, ids.offsets))
 
@@ -205,16 +212,18 @@ class TokenClassification(SupervisedFamily):
         labels: tuple[str, ...],
         setting: Setting,
     ) -> Predict:
-        """Tokenise and batch a split."""
+        """Tokenise and batch a split once; return a function that predicts it with a model."""
         ids, words, gold = _encode(table, setting.loaded)
         batches = PaddedBatch.cut(ids, setting.device, setting.pad)
 
         def predict_split(model: TaskModel, device: RunDevice) -> TagPredictions:
+            # The predicted tag of every token of the split, sentence after sentence, as in `ids.values`.
             tokens = np.zeros(len(words), dtype=np.int64)
             for rows, logits in predict(model, batches, device):
                 tags_of_rows = logits.argmax(axis=2)
                 for row, tags in zip(rows, tags_of_rows, strict=True):
                     start, end = ids.offsets[row : row + 2]
+                    # A row of a batch is as wide as the longest one: what follows its own tokens is padding.
                     tokens[start:end] = tags[: end - start]
             return TagPredictions(tokens=tokens, words=words, gold=gold, names=labels)
 
@@ -224,10 +233,16 @@ class TokenClassification(SupervisedFamily):
 def _encode(
     table: pa.Table, loaded: LoadedModel
 ) -> tuple[Ragged, NDArray[np.int64], Ragged]:
-    """Return token ids, each token's word (numbered over all sentences; -1 for none), and the tags of the words."""
+    """Tokenise a table of sentences.
+
+    Returns:
+        Token ids by sentence; for each token the number of its word, counted over all sentences, or -1 for none; the
+        tags of the words by sentence.
+    """
     sentences = table["words"].to_pylist()
     ids, words = encode_words(loaded.tokenizer, sentences, loaded.limits.labelled)
     tags = Ragged.of(table["tags"].to_pylist())
-    over_all = words.values + tags.offsets[ids.row_of]
-    numbers = np.where(words.values >= 0, over_all, -1)
+    # `words` counts from 0 in each sentence; the offset of a sentence is the number of words in those before it.
+    numbers_over_all = words.values + tags.offsets[ids.row_of]
+    numbers = np.where(words.values >= 0, numbers_over_all, -1)
     return ids, numbers, tags

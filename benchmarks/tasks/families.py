@@ -1,4 +1,4 @@
-"""The task families by name, and how many of a dataset's training examples the runs use."""
+"""The task families by name, and which of a dataset's training examples the runs use."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def family_of(dataset: Dataset) -> Family:
 def new_model(
     dataset: Dataset, encoder: Encoder, pooling: Pooling, head: HeadName, seed: int = 0
 ) -> TaskModel:
-    """Return an encoder with a new head for a dataset, drawn from the seed; for retrieval without one."""
-    made = family_of(dataset).head(dataset, encoder, pooling, head)
+    """Return an encoder with a new head for a dataset, whose weights are drawn from the seed."""
+    new_head = family_of(dataset).head(dataset, encoder, pooling, head)
     # Retrieval has no head: its vectors are pooled hidden states of the encoder.
-    if made is not None:
-        made.draw(encoder.init_std, seed)
-    return TaskModel(encoder, made)
+    if new_head is not None:
+        new_head.draw(encoder.init_std, seed)
+    return TaskModel(encoder, new_head)
 
 
 def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:
@@ -53,20 +53,22 @@ def fine_tuning_steps(dataset: LocalDataset, fine_tuning: FineTuning) -> int:
 def sampled_rows(
     dataset: LocalDataset, fine_tuning: FineTuning, seeds: Sequence[int]
 ) -> NDArray[np.int64]:
-    """Return the rows of the training examples that runs of these seeds use, ascending; others are not tokenised."""
+    """Return the numbers, ascending, of the training examples that runs of these seeds use; no others are tokenised."""
     size = dataset.train.num_rows
     family = family_of(dataset.dataset)
     steps = fine_tuning_steps(dataset, fine_tuning)
-    sampled = np.zeros(size, dtype=bool)
+    is_used = np.zeros(size, dtype=bool)
     for seed in seeds:
-        for step in islice(family.order(dataset, fine_tuning, seed), steps):
-            sampled[np.concatenate(step)] = True
-    return np.flatnonzero(sampled)
+        order = family.order(dataset, fine_tuning, seed)
+        # The order goes on without end; a step has the example numbers of each of its micro-batches.
+        for micro_batches in islice(order, steps):
+            is_used[np.concatenate(micro_batches)] = True
+    return np.flatnonzero(is_used)
 
 
 def objective_of(
     dataset: LocalDataset, setting: Setting, seeds: Sequence[int]
 ) -> TrainingLoss:
-    """Tokenise what the runs of these seeds use of a dataset's training split."""
+    """Return the loss that runs of these seeds train on, with the training examples that they use, tokenised."""
     rows = sampled_rows(dataset, setting.fine_tuning, seeds)
     return family_of(dataset.dataset).objective(dataset, rows, setting)

@@ -1,4 +1,8 @@
-"""Question answering (QA) as in/out tagging: positions inside the answer, and the spans that they decode to."""
+"""Question answering (QA) as in/out tagging: which tokens are inside the answer, and the text that they decode to.
+
+A position is a place in a padded row of tokens. A margin is the logit of "inside" minus the logit of "outside" of a
+position: above 0, inside is likelier. A window is a row with a further part of a context that is too long for one row.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +34,11 @@ from benchmarks.tasks.supervised import (
 )
 
 _EVAL_BATCH = 4
-"""Size of the paper's evaluation batches, whose padding is scored."""
+"""Questions in an evaluation batch of the paper's code, which scores the padding of a batch as well."""
 _STRIDE = 128
 """Tokens that consecutive windows of a long context share (the `standard` protocol)."""
 _LONGEST = 64
-"""Questions of a split, the longest in characters, among which the longest in tokens is looked for."""
+"""How many questions of a table, the longest in characters, are tokenised to find one that is too long in tokens."""
 
 
 class QuestionAnswering(SupervisedFamily):
@@ -43,11 +47,11 @@ class QuestionAnswering(SupervisedFamily):
     name = "QA"
 
     def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
-        """Return how a kept encoder answers a question, in Python."""
+        """Return Python code with which a kept encoder answers a question."""
         return code_of_tokens() if has_head_file else snippet("answer")
 
     def reads(self, dataset: Dataset, longest: int) -> str:
-        """Return which tokens the answer is."""
+        """Return a sentence that says which tokens are the answer."""
         return "The answer is the run of tokens whose logits of `inside` exceed those of `outside` most in sum."
 
     def examples(
@@ -65,21 +69,23 @@ class QuestionAnswering(SupervisedFamily):
         labels: tuple[str, ...],
         setting: Setting,
     ) -> Predict:
-        """Tokenise and batch a split, and the further windows of contexts that were cut."""
+        """Tokenise and batch a split, and the windows of contexts that were cut; return a function that predicts it."""
         loaded = setting.loaded
         questions = encode_table(table, loaded)
         lengths = questions.ids.lengths
+        # D2: padding counts, so the positions of the first gold answer are padded as the paper's code pads them: in
+        # batches of four in the split's order, to the longest of the batch.
         starts = np.arange(0, len(lengths), _EVAL_BATCH)
-        widest = np.maximum.reduceat(lengths, starts)
-        widths = np.repeat(widest, _EVAL_BATCH)[: len(lengths)]
+        longest_of_batch = np.maximum.reduceat(lengths, starts)
+        # The last batch may have fewer rows.
+        widths = np.repeat(longest_of_batch, _EVAL_BATCH)[: len(lengths)]
         offsets = np.concatenate([[0], np.cumsum(widths)])
-        # D2: padding counts, so the positions of the first gold answer are padded as the paper's code pads them, in
-        # batches of four in the split's order.
         is_gold = np.zeros(int(widths.sum()), dtype=bool)
         for row, length in enumerate(lengths):
             start = offsets[row]
             is_gold[start : start + length] = questions.gold[row]
         gold_positions = Ragged(is_gold, offsets)
+        # Questions whose contexts were cut are tokenised again, now with all windows of their contexts.
         cut_rows = np.flatnonzero(questions.cut)
         windows = encode_questions(
             loaded.tokenizer,
@@ -99,14 +105,16 @@ class QuestionAnswering(SupervisedFamily):
         def predict_split(model: TaskModel, device: RunDevice) -> AnswerPredictions:
             margins = _margins(model, batches, device, shape=gold_positions)
             window_margins = _margins(model, window_batches, device, shape=windows.ids)
-            rows = np.arange(len(contexts))
-            window_rows = cut_rows[windows.owners]
+            # The question of each row: rows are the questions in order, windows count in the questions that were cut.
+            question_of_row = np.arange(len(contexts))
+            question_of_window = cut_rows[windows.owners]
             parts = (
-                (questions, margins, rows),
-                (windows, window_margins, window_rows),
+                (questions, margins, question_of_row),
+                (windows, window_margins, question_of_window),
             )
             texts = _decode(contexts, parts, may_abstain=dataset.may_abstain)
-            # D2: the paper's F1 compares positions of the cut context; only texts are read from further windows too.
+            # D2: the paper's F1 compares positions of the cut context. Further windows serve only the texts, which the
+            # standard metrics compare.
             return AnswerPredictions(
                 chosen=Ragged(margins.values > 0, margins.offsets),
                 gold=gold_positions,
@@ -120,9 +128,10 @@ class QuestionAnswering(SupervisedFamily):
         """Check that the longest questions leave room for their contexts.
 
         Raises:
-            UserError: one does not.
+            UserError: a question leaves no room.
         """
         for table in dataset.tables.values():
+            # The question with the most tokens is one of those with the most characters. To tokenise all takes longer.
             lengths = np.array(pc.utf8_length(table["question"]))
             descending = np.argsort(-lengths, kind="stable")
             longest = table.take(np.sort(descending[:_LONGEST]))
@@ -133,20 +142,22 @@ class QuestionAnswering(SupervisedFamily):
 def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
     """Return the most likely answer span of a run of context tokens.
 
-    Tokens are judged independently, so the likelihood of "inside from `start` to `end`, outside elsewhere" is
-    largest where the sum of the logit differences is (Kadane's algorithm).
+    Tokens are judged independently, so the most likely of all statements "inside from `start` to `end`, outside
+    elsewhere" is the one whose span has the largest sum of margins (Kadane's algorithm).
 
     Args:
         margins: logit of inside minus logit of outside for each context token, shape (tokens,), not empty.
 
     Returns:
-        First token, token after the last, and the sum; a sum that is not positive means that no span is
-        likelier than none.
+        The span's first token, the token after its last, and the sum of its margins. A sum that is not positive means
+        that no answer is at least as likely as any span.
     """
+    # `sums[i]` is the sum of the first i margins, so the sum of a span is `sums[end] - sums[start]`.
     sums = np.concatenate([[0.0], np.cumsum(margins.astype(np.float64))])
+    # For each end, the best start is where the sum is lowest before it.
     lowest = np.minimum.accumulate(sums[:-1])
-    gains = sums[1:] - lowest
-    end = int(np.argmax(gains)) + 1
+    best_of_end = sums[1:] - lowest
+    end = int(np.argmax(best_of_end)) + 1
     start = int(np.argmin(sums[:end]))
     return start, end, float(sums[end] - sums[start])
 
@@ -154,9 +165,13 @@ def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
 def _margins(
     model: TaskModel, batches: list[PaddedBatch], device: RunDevice, *, shape: Ragged
 ) -> Ragged:
-    """Return inside minus outside logits for every position of the rows of `shape`, whose values are not read."""
+    """Return the margin of every position, in rows of the same lengths as those of `shape`, whose values are not read.
+
+    Rows of `shape` may be shorter than those of the batches, which are padded further.
+    """
     values = np.zeros(len(shape.values), dtype=np.float32)
     for rows, logits in predict(model, batches, device):
+        # The head's output 1 is inside, 0 is outside.
         margins = logits[:, :, 1] - logits[:, :, 0]
         for row, margin in zip(rows, margins, strict=True):
             start, end = shape.offsets[row], shape.offsets[row + 1]
@@ -170,22 +185,27 @@ def _decode(
     *,
     may_abstain: bool,
 ) -> list[str]:
-    """Return each question's answer text: its best span over all windows, or empty where that is allowed.
+    """Return each question's answer as a text: the best span in any of the question's rows and windows.
+
+    If abstaining is allowed and no span is likelier than no answer, the text is empty.
 
     Args:
         contexts: the context of each question.
-        parts: windows, their margins, and the question of each.
+        parts: tokenised rows or windows, their margins, and the number of the question of each.
         may_abstain: whether an empty answer is allowed (SQuAD 2.0).
     """
     texts = [""] * len(contexts)
+    # For each question the largest sum of margins of a span so far.
     sums = np.full(len(contexts), -np.inf)
     for questions, margins, owners in parts:
         for row, owner in enumerate(owners):
             starts = questions.starts[row]
             ends = questions.ends[row]
+            # The positions of the context's tokens: all others have -1 as their offset.
             context = np.flatnonzero(starts >= 0)
             if not len(context):
                 continue
+            # `best_span` counts tokens of the context; `starts` and `ends` make them offsets in its text.
             first, after, total = best_span(margins[row][context])
             if total > sums[owner]:
                 start = starts[context[first]]
@@ -211,7 +231,7 @@ def encode_table(table: pa.Table, loaded: LoadedModel) -> Questions:
 
 
 def _first_answer(answers: Sequence[Mapping[str, Any]]) -> Span | None:
-    """Return where the first gold answer is, the only one that the paper's code trains on and scores."""
+    """Return the span of the first gold answer, the only one that the paper's code uses; None if there is no answer."""
     if not answers:
         return None
     start = answers[0]["start"]

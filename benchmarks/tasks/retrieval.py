@@ -1,7 +1,9 @@
 """Retrieval (IR): InfoNCE on MS MARCO pairs, then the nearest documents of each query among those that are judged.
 
-A dataset of one's own may have hard negatives, which the paper's have not: every query is scored against all of the
-batch. Shape suffixes: B pairs, D documents of a batch, L padded length, H hidden size, N documents.
+InfoNCE is the loss of picking a query's own document out of all documents of the batch. A dataset of one's own may have
+hard negatives, further documents that answer no query; the paper's datasets have none.
+
+Shape suffixes: B pairs, D documents of a batch, L padded length, H hidden size, N documents.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from benchmarks.tasks.snippets import snippet
 from benchmarks.tasks.supervised import PaddedBatch, in_halves
 
 _DOCUMENTS = "documents"
+"""The key of the documents next to those of the splits, which have the queries."""
 DEPTH = 100
 """Documents of a ranking by the standard protocol."""
 
@@ -49,26 +52,27 @@ DEPTH = 100
 def info_nce(
     queries: Tensor, documents: Tensor, temperature: float, rows: int | None = None
 ) -> Iterator[Tensor]:
-    """Yield the loss of picking each query's document out of all in the batch, whose sum is the mean over queries.
+    """Yield the InfoNCE loss of a batch in parts, one for some of its queries; their sum is the mean over all queries.
 
     Under autocast the similarities and their quotients by the temperature are bfloat16, and the loss is float32, as in
     sentence-transformers (D16).
 
     Args:
-        queries: (B, H), any length: similarity is the cosine.
-        documents: (D, H), D >= B, row i belonging to query i; those from row B on are hard negatives.
+        queries: vectors (B, H) of any length: similarity is the cosine.
+        documents: vectors (D, H), D >= B; row i belongs to query i, and rows from B on are hard negatives.
         temperature: divides the similarities.
-        rows: queries of a part; all are in one where it is None.
+        rows: number of queries in a part; None: all are in one part.
     """
-    number = len(queries)
-    numbers = torch.arange(number, device=queries.device)
-    for part in torch.split(numbers, rows or number):
+    n_queries = len(queries)
+    numbers = torch.arange(n_queries, device=queries.device)
+    for part in torch.split(numbers, rows or n_queries):
         unit_queries = F.normalize(queries[part], dim=1)
         unit_documents = F.normalize(documents, dim=1)
         similarities = torch.mm(unit_queries, unit_documents.T)
+        # The right class of query i is document i, so the numbers of the queries are the classes.
         # D16: sentence-transformers multiplies by a scale, which does not round like a division.
         mean = F.cross_entropy(similarities * (1 / temperature), part)
-        yield mean * len(part) / number
+        yield mean * len(part) / n_queries
 
 
 def pooled(
@@ -78,7 +82,7 @@ def pooled(
     lengths: Tensor,
     kinds: Tensor | None = None,
 ) -> Tensor:
-    """Return the vectors (B, H) of texts; token type ids are not given, as the paper's code gives none."""
+    """Return the vectors (B, H) of texts; the model gets no token type ids, as in the paper's code."""
     del kinds
     states = model(ids, lengths)
     return pooling.pool(states, lengths.to(ids.device, non_blocking=True))
@@ -90,23 +94,24 @@ class Retrieval(Family):
     name = "IR"
 
     def code(self, pooling: Pooling, *, has_head_file: bool) -> str:
-        """Return how a kept encoder ranks documents, in Python."""
+        """Return Python code with which a kept encoder ranks documents."""
         return snippet("search")
 
     def reads(self, dataset: Dataset, longest: int) -> str:
-        """Return where a title goes."""
+        """Return a sentence that says where the title of a document goes."""
         return "A title goes before the text of its document: `TITLE. TEXT`."
 
     def micro_batch(self, fine_tuning: FineTuning) -> int:
-        """Return the whole batch: every query sees all its documents."""
+        """Return the size of the whole batch, since every query is compared with all documents of the batch."""
         return fine_tuning.batch
 
     def order(
         self, dataset: LocalDataset, fine_tuning: FineTuning, seed: int
     ) -> Iterator[Groups]:
-        """Yield the batch of each step without end; a set of one's own has no query and no positive twice in it.
+        """Yield the example numbers of each step's batch, without end.
 
-        In a batch, what answers one query is taken to be wrong for all others.
+        The loss takes the answer of one query to be wrong for all other queries of the batch. So a batch of a dataset
+        of one's own has no query twice and no positive twice; the paper's order does not look at the texts.
         """
         if not dataset.dataset.is_own:
             return pair_order(dataset.train.num_rows, seed, fine_tuning.batch)
@@ -122,6 +127,7 @@ class Retrieval(Family):
         pairs = dataset.train.take(rows)
         queries = pairs["query"].to_pylist()
         positives = pairs["positive"].to_pylist()
+        # All negatives end to end; those of pair i are from `ends[i]` to before `ends[i + 1]`.
         negatives: list[str] = []
         ends = [0]
         negatives_of_pairs: list[list[str]] = [[]] * pairs.num_rows
@@ -145,21 +151,27 @@ class Retrieval(Family):
         )
 
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> RetrievalEvaluator:
-        """Tokenise and batch a dataset's queries and documents."""
+        """Tokenise and batch a dataset's queries and documents, by the paper's protocol and by the standard one.
+
+        The paper's code reads texts in another way in evaluation than in training (D6); the standard protocol reads
+        them as in training.
+        """
         tokenizer = setting.loaded.retrieval_tokenizer
         reading = setting.reading
         queries: dict[str, list[str]] = {}
         for split in SCORED_SPLITS:
             texts = dataset.queries(split)["text"].to_pylist()
             queries[split] = [reading.query_text(text) for text in texts]
+        # Text and title of each document, as the functions that put them together take them.
         bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         documents = [reading.document_text(*body) for body in bodies]
-        trained_texts = {**queries, _DOCUMENTS: documents}
-        trained_ids = {
+        standard_texts = {**queries, _DOCUMENTS: documents}
+        standard_ids = {
             name: _read(dataset.dataset, setting, texts)
-            for name, texts in trained_texts.items()
+            for name, texts in standard_texts.items()
         }
-        paper_ids = trained_ids
+        # A dataset of one's own has no other reading.
+        paper_ids = standard_ids
         if not dataset.dataset.is_own:
             longest = setting.loaded.limits.paper_retrieval
             paper_documents = [paper_document_text(*body) for body in bodies]
@@ -176,10 +188,10 @@ class Retrieval(Family):
             }
 
         paper = batches(paper_ids)
-        # If both protocols give the same ids, vectors are computed once.
+        # If both protocols give the same ids, vectors are computed once: the same object tells the evaluator so.
         standard = paper
-        if not all(ids.equals(trained_ids[name]) for name, ids in paper_ids.items()):
-            standard = batches(trained_ids)
+        if not all(ids.equals(standard_ids[name]) for name, ids in paper_ids.items()):
+            standard = batches(standard_ids)
         return RetrievalEvaluator(
             judged=judged_of(dataset),
             paper=paper,
@@ -190,7 +202,7 @@ class Retrieval(Family):
 
 
 def _read(dataset: Dataset, setting: Setting, texts: Iterable[str]) -> Ragged:
-    """Return token ids as fine-tuning reads texts, prompts included."""
+    """Return token ids of texts, which have their prompts already, as fine-tuning reads them."""
     if dataset.is_own:
         tokenizer = setting.own_tokenizer
         return encode_as_written(tokenizer, list(texts), setting.own_longest)
@@ -204,57 +216,67 @@ class ContrastiveObjective(TrainedRows):
     """InfoNCE over whole batches; where a batch's activations do not fit into memory, by gradient caching."""
 
     queries: Ragged
-    """Token ids of the queries at hand."""
+    """Token ids of the queries, a row for each of `rows`."""
     documents: Ragged
-    """Token ids of their positive documents."""
+    """Token ids of the queries' positive documents, in the same order."""
     negatives: Ragged
-    """Token ids of their hard negatives, one query's after the other's."""
+    """Token ids of all hard negatives, query after query."""
     ends: NDArray[np.int64]
-    """Where each query's negatives start, and where the last one's end."""
+    """The row of `negatives` where each query's negatives start, and, at the end, the number of all negatives."""
     pooling: Pooling
     """How a text becomes a vector."""
 
     def backward(self, model: nn.Module, groups: Groups, device: RunDevice) -> Tensor:
-        """Add the batch's gradient.
+        """Add the batch's gradient and return its loss.
 
-        Texts go through the model in passes; when the activations of all passes are too many, they are computed
-        twice: once without a graph for the loss and its gradient in the embeddings, once more, pass by pass,
-        to continue the backward pass from there (Gao et al., 2021). Both ways give the same gradient but for the order
-        in which the passes' parts are rounded; exact micro-batches take the second, as the paper's code does.
+        The texts of a batch go through the model in several forward passes. If their activations fit into memory
+        together, there is one backward pass. Else the gradient is cached (Gao et al., 2021): all vectors are computed
+        without activations, for the loss and its gradient in the vectors, and then each forward pass is computed once
+        more, to continue the backward pass into the model. Both ways give the same gradient up to rounding; exact
+        micro-batches take the second, as the paper's code does.
         """
+        # The batch is a step's only group. From numbers of the dataset's examples to those of the tokenised ones, which
+        # `self.rows` lists in order.
         rows = np.searchsorted(self.rows, groups[0])
-        number = len(rows)
+        n_queries = len(rows)
         texts, sizes = self._texts_of(rows)
         passes = device.passes(texts.lengths, sizes, packed=packs(model))
+        # The positions, padding included, whose activations a single backward pass needs at once.
         positions = 0
         for part in passes:
             positions += len(part) * int(texts.lengths[part].max())
         # From the order of the passes to the order of `texts`.
         order = device.tensor(np.argsort(np.concatenate(passes)))
-        embed = partial(self._embed, model, texts, number, device)
+        embed = partial(self._embed, model, texts, n_queries, device)
         most = device.train_positions * device.kind.graph_factor
         if positions <= most and not device.exact_micro_batches:
             vectors = torch.cat([embed(part) for part in passes])
-            return self._loss_backward(vectors[order], number, device)
+            return self._loss_backward(vectors[order], n_queries, device)
         gpus = [device.torch_device] if device.kind.gpu else []
         # The generators are restored, so that the second pass draws the same dropout masks as this one.
         with torch.no_grad(), torch.random.fork_rng(gpus):
-            leaf = torch.cat([embed(part) for part in passes])
-        leaf.requires_grad_()
-        loss = self._loss_backward(leaf[order], number, device)
-        assert leaf.grad is not None
+            vectors = torch.cat([embed(part) for part in passes])
+        # As a leaf of the graph, the vectors collect the gradient of the loss.
+        vectors.requires_grad_()
+        loss = self._loss_backward(vectors[order], n_queries, device)
+        assert vectors.grad is not None
         first = 0
         for part in passes:
             end = first + len(part)
-            embed(part).backward(leaf.grad[first:end])  # type: ignore[no-untyped-call]
+            gradient = vectors.grad[first:end]
+            embed(part).backward(gradient)  # type: ignore[no-untyped-call]
             first = end
         return loss
 
     def _texts_of(self, rows: NDArray[np.int64]) -> tuple[Ragged, list[int]]:
-        """Return the texts of a batch, queries first, and the sizes of the micro-batches that they make."""
-        hard: list[int] = []
+        """Return the token ids of a batch's texts, and the sizes of the micro-batches that they make, in order.
+
+        The queries come first, then their positives, then all their negatives. A micro-batch has texts of one of these
+        three kinds.
+        """
+        negatives: list[int] = []
         for row in rows:
-            hard.extend(range(self.ends[row], self.ends[row + 1]))
+            negatives.extend(range(self.ends[row], self.ends[row + 1]))
         size = self.fine_tuning.micro_batch
         texts: list[NDArray[np.int32]] = []
         sizes: list[int] = []
@@ -267,7 +289,7 @@ class ContrastiveObjective(TrainedRows):
 
         add(self.queries, rows.tolist())
         add(self.documents, rows.tolist())
-        add(self.negatives, hard)
+        add(self.negatives, negatives)
         return Ragged.of(texts), sizes
 
     def _loss_backward(
@@ -279,10 +301,11 @@ class ContrastiveObjective(TrainedRows):
         """
         total = torch.zeros((), device=vectors.device)
         tuning = self.fine_tuning
+        # The paper's code computes the loss in parts of a micro-batch's size. In float32 that only changes rounding.
         in_parts = device.precision.autocast or device.exact_micro_batches
+        rows = tuning.micro_batch if in_parts else None
         # Gradients of all parts are gathered in this leaf, so that there is one backward pass through the encoder.
         leaf = vectors.detach().requires_grad_()
-        rows = tuning.micro_batch if in_parts else None
         with device.autocast():
             queries, documents = leaf[:n_queries], leaf[n_queries:]
             parts = info_nce(queries, documents, tuning.temperature, rows)
@@ -297,20 +320,20 @@ class ContrastiveObjective(TrainedRows):
         self,
         model: nn.Module,
         texts: Ragged,
-        number: int,
+        n_queries: int,
         device: RunDevice,
         part: NDArray[np.int64],
     ) -> Tensor:
         """Return the vectors of the texts numbered `part`, which share a forward pass.
 
-        The batch's first `number` texts are queries, the others documents.
+        The first `n_queries` of a batch's texts are queries, the others documents.
         """
         width = 0  # as wide as the longest of the pass
         if device.exact_micro_batches:
             # Such a pass has queries only or documents only, padded to the batch's longest as in the paper's code.
-            are_queries = part[0] < number
-            alike = slice(number) if are_queries else slice(number, None)
-            width = int(texts.lengths[alike].max())
+            are_queries = part[0] < n_queries
+            of_same_kind = slice(n_queries) if are_queries else slice(n_queries, None)
+            width = int(texts.lengths[of_same_kind].max())
         padded = texts.padded(part, self.pad, width)
         ids = device.tensor(padded).long()
         lengths = torch.from_numpy(texts.lengths[part])
@@ -321,41 +344,48 @@ class ContrastiveObjective(TrainedRows):
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What is searched, and what is relevant."""
+    """The documents that are searched, and which of them are relevant to which query."""
 
     dataset: Dataset
     """The dataset, whose metrics are computed."""
     document_ids: list[str]
-    """Ids of the judged documents of both splits."""
+    """Ids of the documents that are searched, in the order of their vectors."""
     qrels: dict[str, dict[str, dict[str, int]]]
-    """By split: for each query, in the order of the scores, the relevance of each judged document."""
+    """By split and query: the relevance of each judged document. Queries are in the order of their vectors."""
 
     def own_documents(self, split: str) -> dict[int, int]:
-        """Return by a query's number that of the document with its id, which BEIR does not count as retrieved.
+        """Return, for each query whose id a document has as well, the query's number and the document's.
 
-        Empty for the paper's datasets, whose queries and documents are numbered apart.
+        Such a document is the query itself, so BEIR does not count it as retrieved. The result is empty for the paper's
+        datasets, in which equal ids of a query and a document mean nothing.
         """
         if not self.dataset.is_own:
             return {}
         numbers = {
             identity: number for number, identity in enumerate(self.document_ids)
         }
-        return {
-            row: numbers[query]
-            for row, query in enumerate(self.qrels[split])
-            if query in numbers
-        }
+        own = {}
+        for row, query in enumerate(self.qrels[split]):
+            if query in numbers:
+                own[row] = numbers[query]
+        return own
 
     def ids(self, ranked: NDArray[np.int64], own: Mapping[int, int]) -> list[list[str]]:
-        """Return the ids of ranked documents; a query's own document (if ranked, the last) gets an id nobody judged."""
+        """Return the ids of each query's ranked documents.
+
+        A query's own document comes last, so it is in a ranking only where there are few documents. It gets an empty
+        id there, which no judgement names, and so counts as irrelevant.
+
+        Args:
+            ranked: numbers of documents, shape (queries, depth).
+            own: what `own_documents` returns.
+        """
         rankings = []
         for row, documents in enumerate(ranked):
-            ids = [self.document_ids[document] for document in documents]
-            if row in own:
-                ids = [
-                    "" if document == own[row] else identity
-                    for document, identity in zip(documents, ids, strict=True)
-                ]
+            ids = []
+            for document in documents:
+                is_own = own.get(row) == document
+                ids.append("" if is_own else self.document_ids[document])
             rankings.append(ids)
         return rankings
 
@@ -364,6 +394,7 @@ def judged_of(dataset: LocalDataset) -> Judged:
     """Return a dataset's documents and judgements."""
     qrels: dict[str, dict[str, dict[str, int]]] = {}
     for split in SCORED_SPLITS:
+        # The table of queries gives the order, not that of the judgements.
         queries = dataset.queries(split)["id"].to_pylist()
         of_split: dict[str, dict[str, int]] = {query: {} for query in queries}
         for row in dataset.qrels(split).to_pylist():
@@ -384,9 +415,9 @@ class RetrievalEvaluator:
     judged: Judged
     """Documents and judgements."""
     paper: dict[str, list[PaddedBatch]]
-    """What the paper's evaluation reads: the queries of each split, and the documents."""
+    """The texts as the paper's evaluation reads them: the queries by split, and the documents."""
     standard: dict[str, list[PaddedBatch]]
-    """The same texts tokenised as in fine-tuning; the same object where that makes no difference."""
+    """The same texts, tokenised as in fine-tuning; the same object as `paper` where that makes no difference."""
     pooling: Pooling
     """How a text becomes a vector."""
     cutoff: int
@@ -418,7 +449,7 @@ class RetrievalEvaluator:
         judged = self.judged
         qrels, own = judged.qrels[split], judged.own_documents(split)
         queries, documents = paper[split], paper[_DOCUMENTS]
-        # Among equally similar documents the paper's code keeps those that NumPy's argsort puts first.
+        # Which of equally similar documents are kept is decided by NumPy's argsort in the paper's code.
         paper_similarities, paper_ranked = rank(
             queries, documents, self.cutoff, as_numpy=True, excluded=own
         )
@@ -443,6 +474,7 @@ class RetrievalEvaluator:
             outputs = torch.cat([in_halves(embed, batch) for batch in batches])
         if not bool(torch.isfinite(outputs).all()):
             raise FineTuningError("the fine-tuned model's outputs are not finite")
+        # Batches come longest texts first: sort back into the order of the rows.
         rows = np.concatenate([batch.rows for batch in batches])
         order = device.tensor(np.argsort(rows))
         return F.normalize(outputs[order], dim=-1)
@@ -456,26 +488,35 @@ def rank(
     as_numpy: bool = False,
     excluded: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return cosine similarities and numbers of each query's nearest documents, best first.
+    """Return cosine similarities and numbers of each query's nearest documents, best first; both (queries, depth).
 
-    Which of equally similar documents are in the ranking is left to torch, or `as_numpy` to NumPy's `argsort`, which
-    the paper's code calls. The document that is `excluded` for a query comes last.
+    Args:
+        queries: unit vectors of the queries.
+        documents: unit vectors of the documents.
+        depth: how many documents a ranking has, if there are so many.
+        as_numpy: which of equally similar documents are in the ranking is decided by NumPy's `argsort`, which the
+            paper's code calls, not by torch.
+        excluded: by a query's number the number of a document that comes last for it.
     """
-    number = len(documents)
-    depth = min(depth, number)
+    n_documents = len(documents)
+    depth = min(depth, n_documents)
     similarities, ranked = [], []
+    # Some queries at a time: all similarities at once may not fit into memory.
     for first in range(0, len(queries), 1_024):
         part = queries[first : first + 1_024]
         all_similarities = part @ documents.T
-        for row in excluded.keys() & range(first, first + len(part)):
-            all_similarities[row - first, excluded[row]] = -2.0  # less than any cosine
-        best = torch.topk(all_similarities, min(depth + 1, number), dim=1)
+        for query in excluded.keys() & range(first, first + len(part)):
+            row = query - first
+            all_similarities[row, excluded[query]] = -2.0  # less than any cosine
+        # One document more than the ranking has, to see whether the last place is shared.
+        best = torch.topk(all_similarities, min(depth + 1, n_documents), dim=1)
         nearest = best.indices[:, :depth].cpu().numpy()
         # If the last kept document and the first one left out are equally similar, argsort decides which is kept.
-        if as_numpy and depth < number:
+        if as_numpy and depth < n_documents:
             is_tied = best.values[:, depth - 1] == best.values[:, depth]
             for row in is_tied.nonzero().flatten().tolist():
                 ascending = np.argsort(all_similarities[row].cpu().numpy())
+                # The last ones are the nearest, and the very last the best.
                 nearest[row] = ascending[-depth:][::-1]
         ranked.append(nearest)
         of_nearest = best.values[:, :depth].double()

@@ -1,4 +1,7 @@
-"""What the three families with labels share: the loss over micro-batches, batches, and predictions.
+"""What the families with labels (SC, TC, QA) share: the loss over micro-batches, batches, and predictions.
+
+A micro-batch is a part of a step's batch whose loss is averaged by itself. A pass is a forward pass, for which examples
+of any micro-batches may be put together.
 
 Shape suffixes: B examples, L padded length, K classes.
 """
@@ -36,15 +39,15 @@ from benchmarks.tasks.base import (
 )
 
 IGNORED = -100
-"""Label of positions without one."""
+"""Stands in place of a label at positions that have none, such as padding; the loss leaves them out."""
 
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""Returns the losses (B,) of logits (B, K) or (B, L, K) and labels."""
+"""Returns the loss of each example (B,) for logits (B, K) or (B, L, K) and labels."""
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the sums (B,) of the cross-entropies of classes (B, 1) or of a class a token (B, L)."""
+    """Return for each example the sum of its cross-entropies (B,): of one class (B, 1), or of each token's (B, L)."""
     losses = F.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORED, reduction="none"
     )
@@ -58,9 +61,10 @@ class Examples:
     ids: Ragged
     """Token ids."""
     labels: NDArray[Any] | Ragged
-    """What an example has, (examples, K), or a class a token; `IGNORED` where there is none."""
+    """What the loss compares with the logits: an array with a row for each example, or a class for each token, which is
+    `IGNORED` where a token has none."""
     kinds: Ragged | None = None
-    """Token type ids, where the model is given any."""
+    """Token type ids; None: the model gets none."""
     loss: Loss = cross_entropy
     """The loss of each example, not averaged over its tokens."""
 
@@ -70,23 +74,29 @@ class SupervisedObjective(Examples, TrainedRows):
     """A loss on sequences (SC) or tokens (TC, QA), averaged within micro-batches and then over them."""
 
     def backward(self, model: nn.Module, groups: Groups, device: RunDevice) -> Tensor:
-        """Add the gradient of the mean of the micro-batches' means, however examples share forward passes."""
+        """Add the gradient of a step's loss, the mean of its micro-batches' means, and return the loss.
+
+        Which examples share a forward pass does not matter: each brings the weight of its micro-batch.
+        """
+        # From numbers of the dataset's examples to those of the tokenised ones, which `self.rows` lists in order.
         rows = np.searchsorted(self.rows, np.concatenate(groups))
         sizes = [len(group) for group in groups]
         weights = self._weights(rows, sizes)
         total = torch.zeros((), device=device.torch_device)
         passes = device.passes(self.ids.lengths[rows], sizes, packed=packs(model))
+        # A pass has the numbers, within the step, of the examples that share it.
         for part in passes:
-            chosen = rows[part]
-            ids = device.tensor(self.ids.padded(chosen, self.pad))
-            lengths = torch.from_numpy(self.ids.lengths[chosen])
+            rows_of_pass = rows[part]
+            ids = device.tensor(self.ids.padded(rows_of_pass, self.pad))
+            lengths = torch.from_numpy(self.ids.lengths[rows_of_pass])
             if isinstance(self.labels, Ragged):
-                labels = self.labels.padded(chosen, IGNORED).astype(np.int64)
+                labels = self.labels.padded(rows_of_pass, IGNORED).astype(np.int64)
             else:
-                labels = self.labels[chosen]
+                labels = self.labels[rows_of_pass]
             with device.autocast():
-                kinds = kinds_of(self.kinds, chosen, device)
+                kinds = kinds_of(self.kinds, rows_of_pass, device)
                 logits = model(ids.long(), lengths, kinds)
+            # The loss of an example is summed over its labels, which all have the same weight.
             sums = self.loss(logits.float(), device.tensor(labels))
             weighted = sums * device.tensor(weights[part])
             loss = weighted.sum()
@@ -97,18 +107,25 @@ class SupervisedObjective(Examples, TrainedRows):
     def _weights(
         self, rows: NDArray[np.int64], sizes: Sequence[int]
     ) -> NDArray[np.float32]:
-        """Return the weight of each label of an example: 1 / (micro-batches x labels in its micro-batch)."""
+        """Return for each example the weight of its labels: 1 / (micro-batches x labels in its micro-batch).
+
+        Args:
+            rows: the examples of a step, micro-batch after micro-batch.
+            sizes: number of examples in each micro-batch.
+        """
+        # How many labels each example has: one, or one for each labelled token.
         counts = np.ones(len(rows), dtype=np.int64)
         if isinstance(self.labels, Ragged):
             for number, row in enumerate(rows):
                 labels = self.labels[int(row)]
                 counts[number] = np.count_nonzero(labels != IGNORED)
+        # The number of each example's micro-batch.
         group = np.repeat(np.arange(len(sizes)), sizes)
         labels_of_groups = np.bincount(group, weights=counts)
         # D8: a mean of means. Three labelled tokens can weigh as much as ninety.
         # A micro-batch may have no label: no division by 0.
-        means = len(sizes) * np.maximum(labels_of_groups, 1)
-        return (1.0 / means[group]).astype(np.float32)
+        divisors = len(sizes) * np.maximum(labels_of_groups, 1)
+        return (1.0 / divisors[group]).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +139,7 @@ class PaddedBatch:
     lengths: Tensor
     """Tokens of each row (B,), on the CPU."""
     kinds: Tensor | None = None
-    """Token type ids (B, L), where the model is given any."""
+    """Token type ids (B, L); None: the model gets none."""
 
     @classmethod
     def cut(
@@ -137,9 +154,10 @@ class PaddedBatch:
 
         Args:
             ids: token ids.
-            device: gives the device and the size of a batch.
-            pad: id put after a row's end.
-            block: consecutive rows that are padded to a common width, as batches of that size would be.
+            device: has the size of a batch, and gets its tokens.
+            pad: the id that fills up short rows.
+            block: so many consecutive rows stay together, as in a batch of that size, so that each row is padded at
+                least to the longest of its block.
             kinds: token type ids.
         """
         if not len(ids):
@@ -148,9 +166,13 @@ class PaddedBatch:
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
         budget, overhead = device.eval_positions, device.kind.overhead
+        # A batch has whole blocks, each as large as its rows times its width.
         for blocks in padded_batches(widths * block, budget, overhead):
-            # The last block may have fewer rows.
-            parts = [np.arange(s, min(s + block, len(ids))) for s in starts[blocks]]
+            parts = []
+            for start in starts[blocks]:
+                # The last block may have fewer rows.
+                end = min(start + block, len(ids))
+                parts.append(np.arange(start, end))
             rows = np.concatenate(parts)
             padded = ids.padded(rows, pad).astype(np.int32)
             batch = cls(
@@ -166,7 +188,7 @@ class PaddedBatch:
 def kinds_of(
     kinds: Ragged | None, rows: NDArray[np.int64], device: RunDevice
 ) -> Tensor | None:
-    """Return the token type ids of rows side by side, 0 on padding; None where there are none."""
+    """Return the token type ids of the chosen rows, padded with 0 to one width; None if the model gets none."""
     if kinds is None:
         return None
     padded = kinds.padded(rows, 0)
@@ -183,15 +205,18 @@ def predict(
         FineTuningError: a logit is not finite, or memory does not suffice for one row.
     """
     model.eval()
+    # The rows of the batch before, and a function that waits for its logits.
     previous: tuple[NDArray[np.int64], Callable[[], NDArray[Any]]] | None = None
-    # One round more than there are batches, in which the last batch's logits are fetched.
+    # A batch's logits are only waited for after the next batch was handed to the device. So there is one round more
+    # than there are batches, in which the last batch's logits are fetched.
     for batch in (*batches, None):
         current = None
         if batch is not None:
             with device.autocast():
                 current = batch.rows, device.fetch(in_halves(model, batch))
         if previous is not None:
-            rows, logits = previous[0], previous[1]()
+            rows, wait_for_logits = previous
+            logits = wait_for_logits()
             if not np.isfinite(logits).all():
                 raise FineTuningError("the fine-tuned model's outputs are not finite")
             yield rows, logits
@@ -199,7 +224,11 @@ def predict(
 
 
 def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
-    """Return what `compute` makes of a batch, in float32, of fewer rows at a time while memory runs out.
+    """Return the output of `compute` for a batch, in float32; a batch that is too large for the memory is halved.
+
+    Args:
+        compute: takes token ids, lengths and token type ids, and returns a tensor with a row for each of the batch.
+        batch: the batch.
 
     Raises:
         FineTuningError: memory does not suffice for one row.
@@ -211,6 +240,7 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
             raise FineTuningError(
                 "out of memory in evaluation even with one row; use a device with more memory"
             ) from None
+    # Outside of the except clause, whose traceback would keep the tensors that filled the memory.
     middle = len(batch.ids) // 2
     outputs = []
     for part in (slice(middle), slice(middle, None)):
@@ -225,7 +255,7 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
 
 
 Predict = Callable[[TaskModel, RunDevice], object]
-"""Returns a fine-tuned model's predictions on a split, of the class that the task's metrics read."""
+"""Returns a fine-tuned model's predictions on a split, as an object of the class that the task's metrics read."""
 
 
 class SupervisedFamily(Family):
@@ -245,12 +275,20 @@ class SupervisedFamily(Family):
         labels: tuple[str, ...],
         setting: Setting,
     ) -> Predict:
-        """Tokenise and batch a split once for all runs; `labels` are the names of classes or tags by id."""
+        """Tokenise and batch a split once for all runs, and return a function that predicts it with a model.
+
+        Args:
+            dataset: the dataset.
+            table: the split.
+            labels: the names of classes or tags by id.
+            setting: the model, the device and how texts are read.
+        """
 
     def head(
         self, dataset: Dataset, encoder: Encoder, pooling: Pooling, kind: HeadName
     ) -> Head:
-        """Return a dataset's head on an encoder: here one of tokens."""
+        """Return a head that classifies each token; families that classify texts have another."""
+        # Only retrieval has no number of outputs.
         assert dataset.labels is not None
         return token_head(encoder, dataset.labels, kind)
 
@@ -270,7 +308,7 @@ class SupervisedFamily(Family):
         )
 
     def evaluator(self, dataset: LocalDataset, setting: Setting) -> Evaluator:
-        """Tokenise and batch a dataset's two evaluation splits."""
+        """Tokenise and batch a dataset's two evaluation splits; return a function that scores a model on both."""
         entry = dataset.dataset
         splits: dict[str, Predict] = {}
         clusters = {}
@@ -278,11 +316,11 @@ class SupervisedFamily(Family):
             splits[name] = self.split(entry, table, dataset.labels, setting)
             clusters[name] = cluster_ids(entry, table)
 
-        def evaluated(model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
+        def score_splits(model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
             evaluations = {}
             for name, predictions_of in splits.items():
-                scored = evaluate(entry, predictions_of(model, device))
-                evaluations[name] = replace(scored, clusters=clusters[name])
+                evaluation = evaluate(entry, predictions_of(model, device))
+                evaluations[name] = replace(evaluation, clusters=clusters[name])
             return evaluations
 
-        return evaluated
+        return score_splits
