@@ -25,7 +25,9 @@ from paper_figures.figure import (
 )
 
 _WRITTEN = "what is written"
+"""Heading of a group of options in the command's help."""
 _FORMATS = ",".join(PICTURE_FORMATS)
+# A type checker does not accept as a type what a call returns.
 if TYPE_CHECKING:
     FigureName = str
 else:
@@ -66,30 +68,33 @@ def draw(
     forms = formats_named(name for name in formats.lower().split(",") if name)
     from paper_figures.save import draw_figures
 
-    every = "all" in map(str.lower, figures)
-    supplementary = any(figure.supplementary for figure in chosen)
-    # Of the release only these are fetched; a supplementary figure is about all models.
+    has_all = "all" in map(str.lower, figures)
+    has_supplementary = any(figure.supplementary for figure in chosen)
+    # With `--source released` only the files of these models are downloaded. None means all models: a supplementary
+    # figure is about all of them.
     models: list[str] | None = None
-    if not every and not supplementary:
-        names = (figure.models for figure in chosen)
-        models = list(dict.fromkeys(itertools.chain.from_iterable(names)))
-    need_instances = scores.method.needs_instances or supplementary
+    if not has_all and not has_supplementary:
+        models_of_figures = (figure.models for figure in chosen)
+        models = list(dict.fromkeys(itertools.chain.from_iterable(models_of_figures)))
+    need_instances = scores.method.needs_instances or has_supplementary
     opened = source.open(models, need_instances=need_instances)
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
+    # `draw_figures` adds to `problems` why a figure could not be drawn, and goes on with the next.
     problems: list[UserError] = []
     written: list[Path] = []
     for figure in draw_figures(chosen, inputs, problems):
         written += figure.save(out, forms)
     if problems and len(chosen) == 1:
         raise problems[0]
-    counts: Counter[str] = Counter()
+    # A figure's files differ in their endings only: figure3.pdf, figure3.provenance.json.
+    files_of_stem: Counter[str] = Counter()
     for path in written:
         stem, _, _ = path.name.partition(".")
-        counts[stem] += 1
-    for name, count in counts.items():
-        sys.stdout.write(f"{out / name}.* ({counted(count, 'file')})\n")
+        files_of_stem[stem] += 1
+    for stem, count in files_of_stem.items():
+        sys.stdout.write(f"{out / stem}.* ({counted(count, 'file')})\n")
     for problem in problems:
         sys.stdout.write(f"not drawn: {problem}\n")
-    # With `all`, a source that cannot give some figures (5, 7, 12) is no mistake.
-    is_complete = every or not problems
+    # With `all` it is not a mistake that a source does not allow some figures: no one asked for 5, 7 or 12 by name.
+    is_complete = has_all or not problems
     return 0 if written and is_complete else 2

@@ -1,7 +1,8 @@
 """What a figure is (data collected from a source, a picture drawn from it, words), and all figures by name.
 
-The paper's (`3`) and the supplementary ones (`claims`) are imported when they are drawn. A figure of this package is a
-module with `FIGURES` and a line of `_MODULES` here; a user's own registers itself (docs/extend.md).
+A figure is named by the paper's number, such as `3`, or, if it is not in the paper and so supplementary, by a word,
+such as `claims`. Its module is imported when it is drawn. The modules of this package have a tuple `FIGURES` and a line
+in `_MODULES` below; a figure of a user is added by `FIGURES.register` (docs/extend.md).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ FIGURE_COLUMNS = [
     "interval",
     "source",
 ]
-"""Of the data of a figure of the paper, which are its CSV and all that its drawing reads.
+"""Columns of the data of a figure of the paper, a row for each point: they are its CSV and all that its drawing reads.
 
 panel, series     where the point is drawn; a panel is a task (SC, TC, QA, IR) unless the figure says otherwise
 model             the model behind it
@@ -55,19 +56,21 @@ n_seeds, interval, source   as in the scores
 """
 
 GAPS = ("gap", "gap_low", "gap_high")
-"""What the second row of a figure draws: how far a point is above another of its series, with the interval of the
-difference. The CSV, which holds the paper's numbers, leaves them out."""
+"""Columns for the second row of a figure's panels: how far a point is above another point of its series, and the ends
+of the interval of the difference. They are not in the CSV, which holds the paper's numbers."""
 
 CLEAR = "clear"
-"""Column of a figure whose caption counts, not in its CSV either: of a point that it compares with another, whether it
-is clearly above that one, after Holm's adjustment over all of them; such marks are filled. Of other points None."""
+"""Column of a figure that compares its points in pairs; it is not in the CSV either. It is True where a point is
+clearly above the point that it is compared with, after Holm's adjustment for all pairs of the figure, else False; it is
+None for a point that is not compared. Marks are filled where it is True, and the caption counts them."""
 
 
 def point_id(row: object) -> str:
-    """Return the id of the mark of a row of the CSV, counted from 0 without the header: `<g id="point-7">` of the SVG.
+    """Return the id that the mark of a row of the CSV has in the SVG: `<g id="point-7">`.
 
-    A page can attach to it what the row says. Marks that stand for no single row (lines, intervals, curves of losses)
-    have no such id. A frame that is drawn has as its index the rows of the CSV.
+    Rows are counted from 0 without the header, as in the index of the frame that is drawn. By the id, a page can show
+    the numbers of the row at its mark. Marks that stand for no single row (lines, intervals, curves of losses) have no
+    id of this form.
     """
     return f"point-{row}"
 
@@ -93,6 +96,7 @@ class FigureInputs:
             raise UserError(
                 f"{self.logs}: no such folder; give --logs the output folder of clm-or-mlm train"
             )
+        # The way in which a frozen dataclass sets a field of its own.
         object.__setattr__(self, "settings", self.source.with_interval(self.settings))
 
     @cached_property
@@ -119,7 +123,10 @@ class FigureInputs:
 
     @cached_property
     def averages(self) -> pd.DataFrame:
-        """The task averages of the source's scores; beside `own_models`, also the printed averages of other models."""
+        """The task averages of the source's scores, as `analysis.evidence.evidence.scores_of` returns them.
+
+        If there are `own_models`, `evidence` also has the averages that the paper prints for models without runs.
+        """
         from analysis.evidence.evidence import scores_of
         from analysis.sources import PUBLISHED
 
@@ -127,7 +134,7 @@ class FigureInputs:
         if self.own_models and self.source.runs is not None:
             with_runs = self.source.runs["model"].unique()
             is_printed = ~scores["model"].isin(with_runs)
-            # The column `source` of the CSV says which points the paper printed.
+            # Rows of printed averages say so in the column `source`, which goes into the CSV.
             origin = scores["source"].mask(is_printed, PUBLISHED.label)
             scores = scores.assign(source=origin)
         return scores
@@ -236,11 +243,11 @@ class LazyFigure:
         Raises:
             LookupError: the module has no figure of this name.
         """
-        # The import of matplotlib fails if the backend that MPLBACKEND names is not installed; and what matplotlib and
-        # fontTools say about fonts would fill the log.
+        # The import of matplotlib fails if the backend that MPLBACKEND names is not installed.
         os.environ.pop("MPLBACKEND", None)
-        for name in ("matplotlib", "fontTools"):
-            logging.getLogger(name).setLevel(logging.ERROR)
+        # What these two libraries say about fonts would fill the log.
+        for library in ("matplotlib", "fontTools"):
+            logging.getLogger(library).setLevel(logging.ERROR)
         figures: tuple[FigureSpec, ...] = importlib.import_module(
             f"paper_figures.{self.module}"
         ).FIGURES
@@ -264,7 +271,7 @@ _MODULES = {
 
 
 def _rank(figure: LazyFigure) -> float:
-    """Return a figure's number; of a supplementary one more than any."""
+    """Return a figure's number; for a supplementary figure infinity, so that it comes after all numbers."""
     return int(figure.name) if figure.name.isdecimal() else math.inf
 
 
@@ -288,18 +295,18 @@ def names_in_words() -> str:
 
 
 def figures_named(words: Iterable[str]) -> list[LazyFigure]:
-    """Return the figures that the words name, each once, in the order drawn.
+    """Return the figures that the words name, each once, in the order of `FIGURES`.
 
-    A word is `3`, `figure3`, `claims`, or `all` for all figures of the paper.
+    A word is `3`, `03`, `figure3`, `claims`, or `all` for all figures of the paper.
 
     Raises:
         UserError: a word names no figure, or there is no word.
     """
     names: set[str] = set()
-    papers = {name for name, figure in FIGURES.items() if not figure.supplementary}
+    of_paper = {name for name, figure in FIGURES.items() if not figure.supplementary}
     for word in map(str.lower, words):
         if word == "all":
-            names |= papers
+            names |= of_paper
             continue
         name = word.removeprefix("figure").lstrip("0")
         if name not in FIGURES:
@@ -313,10 +320,16 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
 
 
 def formats_named(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the formats of those names in the order of `PICTURE_FORMATS`; `UserError` for an unknown one."""
+    """Return the formats of these names, each once, in the order of `PICTURE_FORMATS`.
+
+    Raises:
+        UserError: there is no format of a name.
+    """
     chosen = set(names)
     unknown = sorted(chosen - set(PICTURE_FORMATS))
     if unknown:
-        known = f"{', '.join(PICTURE_FORMATS)}{nearest(unknown[0], PICTURE_FORMATS)}"
-        raise UserError(f"unknown format {unknown[0]!r}; use one of {known}")
+        first = unknown[0]
+        # `nearest` returns a guess at what was meant, such as `; did you mean 'png'?`, or an empty text.
+        known = f"{', '.join(PICTURE_FORMATS)}{nearest(first, PICTURE_FORMATS)}"
+        raise UserError(f"unknown format {first!r}; use one of {known}")
     return tuple(form for form in PICTURE_FORMATS if form in chosen)

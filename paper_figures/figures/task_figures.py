@@ -1,6 +1,13 @@
-"""A figure of task averages, a panel a task: a line of markers for each series, or points in groups.
+"""Figures of task averages, with one panel for each of the four tasks; the paper's are in `figures2_11`.
 
-The paper's figures of this kind are in `figures2_11`.
+A task average is the mean of a model's scores on the datasets of a task, in percent. In every panel a model is one
+point. A figure's rule (`PositionRule`) gives the point's series, which is a name in the legend, and its x. If the x are
+numbers, a series is drawn as a line of markers. If they are words, such as sizes of models, each word is a group, in
+which the points of all series stand side by side.
+
+The data of a figure are a frame with a row for each point and the columns `FIGURE_COLUMNS`. Models that the paper does
+not have are called own models. A point is clearly above another if the difference of their scores is significant after
+Holm's adjustment for all comparisons that are tested together.
 """
 
 from __future__ import annotations
@@ -43,13 +50,13 @@ from pretraining.models import Model, arm_of
 from pretraining.paper_models import MODELS, find_model
 
 _FLOOR = 5.0
-"""Percent; a panel of scores below it says that they are at the floor."""
+"""Percent. A panel whose scores are all below it says that they are at the floor."""
 _LONGEST = 1.2
-"""Inches of a name that can stand right of the panels and leaves them room for their titles."""
+"""Inches: a wider name does not stand right of a panel, since the panels would be too narrow for their titles."""
 
 
 class AxisPosition(NamedTuple):
-    """Where a figure draws a model."""
+    """Where a figure draws a model: the position of its point in each panel."""
 
     series: str
     """Name in the legend."""
@@ -61,7 +68,8 @@ PositionRule = Callable[[Model], AxisPosition | None]
 """A figure's rule: a model's position, or None for a model that the figure does not show."""
 
 ComparedPoint = Callable[[str, float | str], tuple[str, float | str] | None]
-"""Series and x of a point -> series and x of the point it is compared with in its panel; None: with no point."""
+"""A figure's rule: from the series and x of a point to the series and x of the point that it is compared with in the
+same panel, or None for a point that is not compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,30 +81,32 @@ class TaskFigure(FigureSpec):
     x_text: str = "{}"
     """How the alt text writes an x, such as `{:g}K steps`."""
     looks: Mapping[str, Look] = field(default_factory=dict)
-    """How the paper's series look; they are named unless there is one."""
+    """How the paper's series look, by their names. If there is only one, no series is named in the figure."""
     x_label: str = ""
     groups: Callable[[Iterable[str]], Sequence[str]] | None = None
-    """Every x drawn -> the groups, left to right; without it every series is a line."""
+    """For a figure of groups: from the names of the groups that have points to the groups drawn, left to right. None
+    for a figure of lines."""
     ticks: Callable[[set[float]], Sequence[float]] = sorted
-    """For a figure of lines, every x drawn or missing -> the ticks."""
+    """For a figure of lines: from the x of all points, drawn or missing, to the ticks of the x axis."""
     log_x: bool = False
     base: float | None = None
-    """The x with which a second row of panels compares the others; without it there is one row."""
+    """The x with which a second row of panels compares every other x of the same series; None: there is one row."""
     second: str = ""
     """What the second row shows."""
     said: Callable[[pd.DataFrame, FigureInputs], str] = lambda *_: ""
-    """Data and inputs -> what is seen, one sentence (`FigureSpec.finding`)."""
+    """From the data and the inputs to a sentence on what is seen (`FigureSpec.finding`)."""
     compared_with: ComparedPoint | None = None
-    """The point that another has to be above to be counted by `said`; None: no points are counted."""
+    """The point with which another is compared; `said` counts the points that are clearly above theirs. None: no points
+    are compared."""
     others: str = ""
-    """The group of models whose names say nothing; without it they are not drawn."""
+    """The group of the models about which nothing is known but their name; empty: they are not drawn."""
     continued: bool = False
-    """Whether it compares models with what continues them: base models that nothing continues are left out, unless
-    their series is one of `looks`."""
+    """Whether it compares base models with the models that continue their training. Base models that no model continues
+    are then left out, unless their series is one of `looks`."""
 
     @property
     def crosses(self) -> bool:
-        """Whether a cross on the axis marks an x without any score: on that of lines."""
+        """Whether a cross on the x axis marks an x without any score: only figures of lines have crosses."""
         return self.groups is None
 
     @property
@@ -106,7 +116,15 @@ class TaskFigure(FigureSpec):
         return {"label": self.x_label, "log": self.log_x, "expected": expected}
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
-        """Return the averages of its models and of one's own (`collect`); `UserError` where there is none."""
+        """Return the rows of the figure's points, of the paper's models and of own models (`collect` of this module).
+
+        Figures with a second row also have the columns `GAPS`, figures that compare points the column `CLEAR`. The
+        frame's `attrs` hold as `sizes` what a small study calls the paper's sizes (`StandIns.sizes`).
+
+        Raises:
+            UserError: the source has no point of the figure.
+        """
+        # An own model may continue a base model of the paper that the figure does not show: that one is drawn too.
         data = collect(
             self, self.position, inputs, others=self.continued, foreign=self.others
         )
@@ -122,29 +140,32 @@ class TaskFigure(FigureSpec):
         return data
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
-        """Return what is seen."""
+        """Return the sentence of `said`, which calls a small study's sizes by that study's names."""
         series = data["series"].replace(data.attrs["sizes"])
         return self.said(data.assign(series=series), inputs)
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return the page of panels.
 
-        Each series is named at its last point in the first panel; where one has no point there, a legend names all.
+        Series are named right of the first panel, where their lines end. If a series has no point in that panel, or a
+        name is too long, a legend names them all.
         """
         first_task = next(iter(TASKS))
-        # By the paper's size, what a small study calls the size in its place.
+        # From a size of the paper to the size of a small study that stands for it: `610M` to `0.23M`.
         sizes = data.attrs.get("sizes", {})
+        # Some figures have a series for each size.
         data = data.assign(series=data["series"].replace(sizes))
-        looks = {}
+        papers_looks = {}
         for name, papers_look in self.looks.items():
-            looks[sizes.get(name, name)] = papers_look
-        look = looks_of(data["series"], looks)
+            papers_looks[sizes.get(name, name)] = papers_look
+        look = looks_of(data["series"], papers_looks)
+        # The title of a figure of one series says what the series is.
         has_names = len(self.looks) != 1
         widths = [inches(name, bold=True) for name in look]
         is_narrow = max(widths, default=0.0) < _LONGEST
         names_at_ends = has_names and is_narrow and names_fit(data, first_task)
         x_label = self.x_label
-        # The names of a small study's sizes have no room for their M, so that the axis says the unit.
+        # There is no room for the M of every size below its group, so that the label of the axis says the unit.
         if sizes and self.groups and self.x_label:
             x_label = f"{self.x_label} (million parameters)"
         named = look if has_names else {}
@@ -164,15 +185,16 @@ class TaskFigure(FigureSpec):
         return drawing
 
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
-        """Draw one task on axes, with a legend."""
+        """Draw one task on axes, with a legend; `UserError` if `panel` is not a task."""
         if panel not in TASKS:
-            super().draw_panel(data, panel, ax)  # refuses it
-        entries = {entry.name: entry for entry in task_panels()}
-        entry = entries[panel]
+            super().draw_panel(data, panel, ax)  # raises the UserError
+        panels = {task_panel.name: task_panel for task_panel in task_panels()}
+        task_panel = panels[panel]
         look = looks_of(data["series"], self.looks)
         sizes = data.attrs.get("sizes", {})
         self._draw_panels({panel: ax}, data, look, sizes)
-        ax.set(title=entry.title, xlabel=self.x_label, ylabel=entry.unit)
+        ax.set(title=task_panel.title, xlabel=self.x_label, ylabel=task_panel.unit)
+        # As in `draw`, the title of a figure of one series says what the series is.
         if len(self.looks) != 1:
             ax.legend(handles=line_handles(look))
 
@@ -183,12 +205,19 @@ class TaskFigure(FigureSpec):
         look: Mapping[str, Look],
         sizes: Mapping[str, str],
     ) -> None:
-        """Draw the tasks that have axes; `sizes`: a small study's names of sizes, by the paper's size."""
-        parts = {}
+        """Draw the points of all tasks that have axes.
+
+        Args:
+            axes: by task; those of a task's second row by the task's name with `DIFFERENCES` after it.
+            data: the points of the figure.
+            look: the look of each series.
+            sizes: from a size of the paper to the size of a small study that stands for it; empty for the paper's.
+        """
+        rows_of_task = {}
         for task in TASKS:
             if task in axes:
-                parts[task] = data[data["panel"] == task]
-        for task, rows in parts.items():
+                rows_of_task[task] = data[data["panel"] == task]
+        for task, rows in rows_of_task.items():
             # At the floor no model does the task, so its differences mean nothing.
             if len(rows) and rows["mean"].max() < _FLOOR:
                 axes[task].set_title(
@@ -196,36 +225,47 @@ class TaskFigure(FigureSpec):
                 )
         if self.groups is not None:
             groups = self.groups(dict.fromkeys(data["x"]))
+            # What is written below a group: a size without its M, for which there is no room (see `draw`).
             names = {size: own.removesuffix("M") for size, own in sizes.items()}
-            for task, rows in parts.items():
+            for task, rows in rows_of_task.items():
                 draw_groups(axes[task], rows, look, groups=groups, names=names)
             return
+        # A line is broken at an x that is expected and has no score.
         expected = {}
         for name, xs in self.x_axis["expected"].items():
             expected[sizes.get(name, name)] = xs
         # All panels have the same ticks, also where one lacks a point.
         xs_drawn = {float(x) for x in data["x"]}
         ticks = self.ticks(xs_drawn.union(*expected.values()))
-        for task, rows in parts.items():
-            ax, below = axes[task], axes.get(task + DIFFERENCES)
-            shown = rows
-            # With a second row, the caption counts the differences there: only marks of that row may be filled.
-            if below is not None:
-                shown = rows.drop(columns=CLEAR, errors="ignore")
+        for task, rows in rows_of_task.items():
+            ax = axes[task]
+            second_ax = axes.get(task + DIFFERENCES)
+            first_row = rows
+            # Marks are filled by the column `CLEAR`. With a second row, the caption counts the differences that this
+            # row shows, so that only its marks may be filled.
+            if second_ax is not None:
+                first_row = rows.drop(columns=CLEAR, errors="ignore")
             draw_lines(
-                ax, shown, look, expected=expected, ticks=ticks, log_x=self.log_x
+                ax, first_row, look, expected=expected, ticks=ticks, log_x=self.log_x
             )
-            if below is not None and self.base is not None:
+            if second_ax is not None and self.base is not None:
+                # The second row, right below, has the same x axis and its labels.
                 ax.tick_params(labelbottom=False)
                 draw_differences(
-                    below, rows, look, base=self.base, expected=expected, ticks=ticks
+                    second_ax,
+                    rows,
+                    look,
+                    base=self.base,
+                    expected=expected,
+                    ticks=ticks,
                 )
 
     def describe(self, data: pd.DataFrame) -> str:
-        """Return what is seen."""
+        """Return the sentences of the alt text on what is drawn: the kind of figure, then the scores of each panel."""
         kind = "Lines" if self.groups is None else "Points with intervals"
         below = ""
         if self.second:
+            # Within the sentence, what the second row shows begins with a lowercase letter.
             below = f"; below, the {self.second[0].lower()}{self.second[1:]}"
         points = describe_points(data, self.x_text)
         return f"{kind} in four panels, one per task{below}. {points}"
@@ -239,26 +279,26 @@ def collect(
     others: bool = False,
     foreign: str = "",
 ) -> pd.DataFrame:
-    """Return the data of a figure of task averages: its models, then models of one's own for which the rule has one.
+    """Return the data of a figure: the points of its models, then those of other models to which its rule gives one.
 
     Args:
         figure: the figure.
         position: its rule.
-        inputs: the source.
+        inputs: where the scores come from.
         others: whether models of the paper that the figure does not show may be drawn too.
-        foreign: the x of models whose settings are unknown, since they are neither the paper's nor in the study;
-            empty: they are left out.
+        foreign: the x of models about which nothing is known but their name, since they are neither the paper's nor in
+            the study file; empty: they are left out.
 
     Returns:
-        Columns `FIGURE_COLUMNS`, ordered by panel, series and x as drawn.
+        Columns `FIGURE_COLUMNS`, ordered by panel, series and x as drawn. A model without scores has no rows.
     """
     averages = inputs.averages
     scored = list(averages["model"].unique())
-    # A repeat (`mine-s1`) is left out where the model itself (`mine`) is there.
+    # A repeated pretraining (`mine-s1`) is left out where the first one (`mine`) has scores as well.
     first_pretrainings = []
     for name in scored:
-        arm, repeat = arm_of(name)
-        if repeat == 0 or arm not in scored:
+        first_name, repeat = arm_of(name)
+        if repeat == 0 or first_name not in scored:
             first_pretrainings.append(name)
     candidates = list(figure.models)
     for name in first_pretrainings:
@@ -266,28 +306,31 @@ def collect(
             candidates.append(name)
     positions: dict[str, AxisPosition] = {}
     for name in candidates:
-        place = _position_of(name, position, inputs.source.study_models, foreign)
-        if place is not None:
-            positions[name] = place
+        point = _position_of(name, position, inputs.source.study_models, foreign)
+        if point is not None:
+            positions[name] = point
 
-    def own_rank(name: str) -> tuple[str, float]:
+    def series_and_x(name: str) -> tuple[str, float]:
         return positions[name].series, _x_rank(positions[name].x)
 
+    # The figure's models keep the order that it gives them; all other models have no order but that of their points.
     of_the_figure = [name for name in figure.models if name in positions]
-    own = [name for name in positions if name not in figure.models]
-    order = of_the_figure + sorted(own, key=own_rank)
+    added = [name for name in positions if name not in figure.models]
+    order = of_the_figure + sorted(added, key=series_and_x)
     series = list(dict.fromkeys(positions[name].series for name in order))
     rows = averages[averages["model"].isin(order)]
-    places = [positions[name] for name in rows["model"]]
+    points = [positions[name] for name in rows["model"]]
     data = rows.rename(columns={"task": "panel"})
-    data["series"] = [place.series for place in places]
-    data["x"] = [place.x for place in places]
-    # Lines are drawn, and points of the SVG numbered, in the order of the rows.
+    data["series"] = [point.series for point in points]
+    data["x"] = [point.x for point in points]
+    # Lines are drawn, and marks of the SVG numbered, in the order of the rows: by panel, then series, then x. For each
+    # of these columns, a function from a value to its rank.
     ranks: dict[str, Callable[[Any], float]] = {
         "panel": list(TASKS).index,
         "series": series.index,
         "x": _x_rank,
     }
+    # pandas calls the key once for each column.
     data = data.sort_values(
         list(ranks),
         key=lambda column: column.map(ranks[str(column.name)]),
@@ -298,26 +341,34 @@ def collect(
 
 
 def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataFrame:
-    """Return `data` with the columns `GAPS`: how far a point is above the point at x = `base` of its line.
+    """Return `data` with the columns `GAPS`: how far a point is above the base point of its line, and the interval.
 
-    A line is a series in a panel.
+    A line is a series in a panel; its base point is the one at x = `base`. The columns are nan for the base point
+    itself, and for all points of a line without a base point.
+
+    Args:
+        data: the points, at least one.
+        base: the x of the base points.
+        inputs: where the scores come from.
     """
-    bases = {}
+    base_models = {}
     for panel, series, x, model in records(data, "panel", "series", "x", "model"):
         if x == base:
-            bases[panel, series] = model
+            base_models[panel, series] = model
     gaps = []
     for panel, series, model in records(data, "panel", "series", "model"):
-        base_model = bases.get((panel, series))
+        base_model = base_models.get((panel, series))
         if base_model is None or base_model == model:
             gaps.append((math.nan, math.nan, math.nan))
             continue
-        # The difference is a contrast, not one mean minus the other, so that it has an interval.
+        # One mean minus the other would have no interval; a contrast, which is tested as a difference, has one.
         contrast = difference(f"{model} - {base_model}", model, base_model, panel)
         result = inputs.evidence.result(contrast)
         gaps.append((result.effect, result.low, result.high))
     with_gaps = data.copy()
-    for name, column in zip(GAPS, zip(*gaps, strict=True), strict=True):
+    # `gaps` has a tuple of three numbers for each row; turned around, it has a tuple for each column.
+    columns = zip(*gaps, strict=True)
+    for name, column in zip(GAPS, columns, strict=True):
         with_gaps[name] = column
     return with_gaps
 
@@ -325,38 +376,44 @@ def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.Data
 def _clearly_above(
     pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
 ) -> list[bool]:
-    """Return for each (task, first, second) whether the first model is clearly above the second.
+    """Return for each (task, first, second) whether the first model scores clearly above the second.
 
-    A comparison that a finding counts is clear where the finding counts it as ahead; the other comparisons are
-    corrected for each other.
+    The paper's findings are judged by `analysis.claims`, which tests many of these comparisons as parts of a finding.
+    What the finding says of such a comparison is returned; only the other comparisons are tested here, together.
     """
     names: set[str] = set()
     for _, first, second in pairs:
         names |= {first, second}
-    # Two corrections could differ: a comparison must be clear in the figure exactly where it is clear in a command.
-    owned = owned_pairs(names, inputs.evidence.result)
+    # Holm's adjustment depends on which comparisons are tested together, and a finding tests others than this figure.
+    # A comparison must be clear in the figure exactly where the finding counts it as clear.
+    in_findings = owned_pairs(names, inputs.evidence.result)
     others = []
     for task, first, second in pairs:
-        if (task, frozenset((first, second))) not in owned:
+        # A finding's pair has no order: either model may be the first here.
+        if (task, frozenset((first, second))) not in in_findings:
             others.append((task, first, second))
     other_is_above = dict(zip(others, above_together(others, inputs), strict=True))
     is_above = []
     for task, first, second in pairs:
-        counted = owned.get((task, frozenset((first, second))))
-        if counted is None:
+        pair_of_finding = in_findings.get((task, frozenset((first, second))))
+        if pair_of_finding is None:
             is_above.append(other_is_above[task, first, second])
         else:
-            is_above.append(counted.ahead == first)
+            is_above.append(pair_of_finding.ahead == first)
     return is_above
 
 
 def above_together(
     pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
 ) -> list[bool]:
-    """Return for each (task, first, second) whether the first model is above, after Holm's adjustment over all."""
+    """Return for each (task, first, second) whether the first model is clearly above the second.
+
+    Each comparison is a test of its own; Holm's adjustment is for all comparisons that are given.
+    """
     ps = []
     for task, first, second in pairs:
         contrast = difference(f"{first} - {second}", first, second, task)
+        # A one-sided p: it is small if the first model scores higher, not if the second does.
         ps.append(inputs.evidence.result(contrast).p_for)
     return [bool(p <= ALPHA) for p in holm(ps)]
 
@@ -368,22 +425,28 @@ def _with_clear(
 ) -> pd.DataFrame:
     """Return `data` with the column `CLEAR`: whether a point is clearly above the point that it is compared with.
 
-    None where a point is compared with no point, or with one that is not in the data.
+    The column holds None for a point that is not compared, or is compared with a point that is not in the data.
+
+    Args:
+        data: the points, whose index is 0, 1, 2 and so on.
+        compared_with: the figure's rule.
+        inputs: where the scores come from.
     """
     points = list(records(data, "panel", "series", "x", "model"))
     model_at = {}
     for panel, series, x, model in points:
         model_at[panel, series, x] = model
+    # From the index of a row to its comparison: the task, the row's model and the model that it is compared with.
     pair_of_row: dict[Hashable, tuple[str, str, str]] = {}
     for row, (panel, series, x, model) in zip(data.index, points, strict=True):
         other_point = compared_with(series, x)
         if other_point is None:
             continue
         other_series, other_x = other_point
-        rival = model_at.get((panel, other_series, other_x))
-        if rival is not None:
-            pair_of_row[row] = (panel, model, rival)
-    # All pairs in one call, since Holm's adjustment is over all pairs of the figure.
+        other_model = model_at.get((panel, other_series, other_x))
+        if other_model is not None:
+            pair_of_row[row] = (panel, model, other_model)
+    # All pairs in one call, since Holm's adjustment is for all pairs of the figure.
     is_above = _clearly_above(list(pair_of_row.values()), inputs)
     clear_of_row = dict(zip(pair_of_row, is_above, strict=True))
     # As objects, since a column of booleans cannot hold None.
@@ -394,14 +457,16 @@ def _with_clear(
 def refuse_empty(
     figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs
 ) -> pd.DataFrame:
-    """Return `data`, unless none of its rows is from the source.
+    """Return `data`; refuse data without any row from the source.
 
     Raises:
-        UserError: nothing is; the sentence names what the figure needs.
+        UserError: no row is from the source; the sentence names what the figure needs.
     """
+    # Beside own models the paper's printed scores are drawn. Without a row of the source, they are no figure of it.
     if inputs.source.name in set(data["source"]):
         return data
     source = inputs.source
+    # Own models that have scores but no position in this figure.
     own = sorted(inputs.own_models & set(inputs.averages["model"]))
     if own:
         raise UserError(
@@ -425,7 +490,13 @@ def _some(names: Sequence[str]) -> str:
 def continued_only(
     data: pd.DataFrame, known: Iterable[str], study: Mapping[str, Model]
 ) -> pd.DataFrame:
-    """Return `data` without own base models that nothing continues; the starts of `known` stay."""
+    """Return `data` without the series in which no model continues the training of another.
+
+    Args:
+        data: the points; a base model and the models that continue it are in one series.
+        known: series that stay in any case.
+        study: the models of the study file, by name.
+    """
     kinds = {}
     for name in data["model"].unique():
         model = find_model(name, study)
@@ -440,7 +511,12 @@ def continued_only(
 def expected_points(
     models: Iterable[str], position: PositionRule
 ) -> dict[str, list[float]]:
-    """Return for each series of a figure the x of all the points that `models` give it."""
+    """Return for each series of a figure the x of all points of these models, sorted; words as x are left out.
+
+    Args:
+        models: names of models of the paper.
+        position: the figure's rule.
+    """
     points: dict[str, list[float]] = {}
     for name in models:
         point = _position_of(name, position, {})
@@ -450,7 +526,8 @@ def expected_points(
 
 
 def size_rank(size: str) -> float:
-    """Return the number that a size such as `610m` or `1B` stands for; infinity for a name without one."""
+    """Return the number that a size such as `610m` or `1B` stands for; infinity for a text that is not a size."""
+    # A number and its unit, such as `610m` or `1.5b`.
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([mb])", size.lower())
     if match is None:
         return math.inf
@@ -459,12 +536,12 @@ def size_rank(size: str) -> float:
 
 
 def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
-    """Return in sentences, for each panel and x, the score of every series, and of two their difference.
+    """Return a sentence for each panel: the score of every series at each x, and if they are two, their difference.
 
     Args:
-        data: of a figure.
+        data: the data of a figure.
         x_text: how an x is written, such as `{:g} % CLM`.
-        panel: what the panel is called; by default by its task.
+        panel: what a panel is called; empty: by the title and metric of its task.
     """
     sentences = []
     for name, rows in data.groupby("panel", sort=False):
@@ -472,6 +549,7 @@ def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
         if not panel:
             task = TASKS[str(name)]
             title = f"{task.title} ({task.metric}, %)"
+        # Groups stay in the order in which they are drawn; numbers are sorted.
         has_groups = isinstance(rows["x"].iloc[0], str)
         parts = []
         for x, at_x in rows.groupby("x", sort=not has_groups):
@@ -481,7 +559,10 @@ def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
 
 
 def _scores_text(rows: pd.DataFrame) -> str:
-    """Return the score of each series, and of two their difference."""
+    """Return the score of each series, such as `MLM 84.21, CLM 83.90 (difference +0.31)`.
+
+    Only for two series there is a difference. `rows` has a row for each series.
+    """
     scores = list(records(rows, "series", "mean"))
     text = ", ".join(f"{series} {mean:.2f}" for series, mean in scores)
     if len(scores) != 2:
@@ -493,16 +574,17 @@ def _scores_text(rows: pd.DataFrame) -> str:
 def count_ahead(
     data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], what: str
 ) -> str:
-    """Return by task at how many of their common x the first series is clearly above the second.
+    """Return a sentence: for each task, at how many x the first series is clearly above the second.
 
     Args:
-        data: of a figure.
-        pair: two series.
-        what: several x are, such as `sizes`.
+        data: the data of a figure whose rule compares the first series with the second at the same x.
+        pair: the names of the first and the second series.
+        what: what several x are called, such as `sizes`.
     """
     parts: list[str] = []
-    counted = data[data[CLEAR].notna()]
-    for task, rows in counted.groupby("panel", sort=False):
+    # `CLEAR` is None for all points that are not compared.
+    compared = data[data[CLEAR].notna()]
+    for task, rows in compared.groupby("panel", sort=False):
         # The noun stands in the first part only: 3 of 3 sizes on SC, 2 of 3 on TC.
         noun = "" if parts else f" {what}"
         n_clear = sum(rows[CLEAR])
@@ -517,11 +599,19 @@ def count_ahead(
 def last_differences(
     data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], when: str
 ) -> str:
-    """Return by how much the first series ends above the second, by task; `when` says where that is."""
+    """Return a sentence: for each task, by how much the first series is above the second at the last x of both.
+
+    Args:
+        data: the data of a figure.
+        pair: the names of the first and the second series.
+        when: what the last x is called, such as `After CPT`.
+    """
     first, second = pair
     parts = []
     for task, rows in data.groupby("panel", sort=False):
+        # A row for each x, in the order of the data; a column for each series.
         wide = rows.pivot_table(index="x", columns="series", values="mean", sort=False)
+        # A source may lack one of the two series, or have them at different x.
         if not set(pair) <= set(wide):
             continue
         both = wide[list(pair)].dropna()
@@ -529,6 +619,7 @@ def last_differences(
             continue
         last = both.iloc[-1]
         gap = last[first] - last[second]
+        # U+2212 is the minus sign, which is longer than a hyphen.
         parts.append(f"{task} {gap:+.2f}".replace("-", "\u2212"))
     if not parts:
         return ""
@@ -536,27 +627,36 @@ def last_differences(
 
 
 def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str:
-    """Return by task the x of each series' highest score and of the scores not clearly below the highest.
+    """Return a sentence: for each task and series, the x whose scores are not clearly below the highest of the series.
 
-    `x_text` says what an x is. The scores decide which is the highest, so all pairs of a series are corrected for.
+    Such as `Best ratio (210M, 610M): SC 40, 40/50; TC any`: `40/50` are two such x, `any` are all x.
+
+    Args:
+        data: the data of a figure of lines.
+        inputs: where the scores come from.
+        x_text: what an x is, `Best ratio` in the example.
     """
     names = list(dict.fromkeys(data["series"]))
+    # A line is a series in a panel.
     lines = []
     for _, rows in data.groupby(["panel", "series"], sort=False):
         lines.append(rows.sort_values("x"))
     worse = _clearly_worse(lines, inputs)
-    texts: dict[str, list[str]] = {}
+    # For each task a text for each of its series.
+    texts_of_task: dict[str, list[str]] = {}
     for rows in lines:
         task = rows["panel"].iloc[0]
-        xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
-        # A line of one point says nothing about the best of several.
-        is_any = len(xs) == len(rows) > 1
-        text = "any" if is_any else "/".join(xs)
-        texts.setdefault(task, []).append(text)
+        best_xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
+        text = "/".join(best_xs)
+        # A line of one point says nothing about the best of several: its only x is written.
+        if len(rows) > 1 and len(best_xs) == len(rows):
+            text = "any"
+        texts_of_task.setdefault(task, []).append(text)
     parts = []
-    for task, of_series in texts.items():
-        listed = ", ".join(of_series)
-        if set(of_series) == {"any"}:
+    for task, texts in texts_of_task.items():
+        listed = ", ".join(texts)
+        # Not `any, any, any`.
+        if set(texts) == {"any"}:
             listed = "any"
         parts.append(f"{task} {listed}")
     return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
@@ -565,29 +665,40 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
 def _clearly_worse(
     lines: Iterable[pd.DataFrame], inputs: FigureInputs
 ) -> set[Hashable]:
-    """Return the rows whose score is clearly below the highest of their line."""
+    """Return the index of every row whose score is clearly below the highest of its line.
+
+    Args:
+        lines: the rows of each series in each panel.
+        inputs: where the scores come from.
+    """
+    # Pairs are (task, model with the higher score, model with the lower score).
     pairs: list[tuple[str, str, str]] = []
-    below_best: dict[Hashable, tuple[str, str, str]] = {}
+    pair_with_best: dict[Hashable, tuple[str, str, str]] = {}
     for rows in lines:
         by_score = rows.sort_values("mean", ascending=False)
         task = by_score["panel"].iloc[0]
         ranked = list(by_score["model"])
         best = ranked[0]
-        # Any point might have been the highest, so that all pairs are tested: of four ratios six, not three.
+        # The scores themselves chose the highest point, and any point might have been it. So all pairs are tested, not
+        # only those with the highest: of four points six pairs, not three.
         for higher, lower in itertools.combinations(ranked, 2):
             pairs.append((task, higher, lower))
         for row, model in by_score["model"].items():
             if model != best:
-                below_best[row] = (task, best, model)
+                pair_with_best[row] = (task, best, model)
     is_above = dict(zip(pairs, above_together(pairs, inputs), strict=True))
-    return {row for row, pair in below_best.items() if is_above[pair]}
+    return {row for row, pair in pair_with_best.items() if is_above[pair]}
 
 
 def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
-    """Return for each share of CLM in how many pairs of task and series its score is clearly above the score at 0 %."""
-    counted = data[data[CLEAR].notna()]
+    """Return a sentence: for each share of CLM, how many of its points are clearly above MLM alone (0 % CLM).
+
+    A share has a point for each task and series; each is compared with the point at 0 % of the same task and series.
+    """
+    # `CLEAR` is None for all points that are not compared.
+    compared = data[data[CLEAR].notna()]
     parts = []
-    for x, rows in counted.groupby("x"):
+    for x, rows in compared.groupby("x"):
         n_clear = sum(rows[CLEAR])
         parts.append(f"{x:g} % CLM in {n_clear} of {len(rows)}")
     if not parts:
@@ -598,7 +709,14 @@ def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
 def _position_of(
     name: str, position: PositionRule, study: Mapping[str, Model], foreign: str = ""
 ) -> AxisPosition | None:
-    """Return where a model is drawn: by the rule; a model whose name says nothing, at `foreign` if it is given."""
+    """Return the position that the rule gives a model, or None if the figure does not show it.
+
+    Args:
+        name: the model's.
+        position: the figure's rule.
+        study: the models of the study file, by name.
+        foreign: the x of a model about which nothing is known but its name; empty: it is not drawn.
+    """
     model = find_model(name, study)
     if model is None:
         return AxisPosition(series=name, x=foreign) if foreign else None
@@ -606,7 +724,10 @@ def _position_of(
 
 
 def _x_rank(x: float | str) -> float:
-    """Return by what an x is sorted: a number by itself, a group by its size, `Base` first."""
+    """Return by what an x is sorted: a number by itself, a group by the size that it is named after.
+
+    The group `Base`, base models before continued pretraining, comes before all others.
+    """
     if not isinstance(x, str):
         return float(x)
     return -1.0 if x == "Base" else size_rank(x)
