@@ -49,6 +49,7 @@ _PACKAGES = (
 _PERCENTAGES = ("mean", "low", "high", "effect", "region_low", "region_high")
 """Columns in percent or in points of percent."""
 _DIGITS = 6
+"""Significant digits of all other numbers."""
 
 
 _LEFT_OUT = {
@@ -56,37 +57,43 @@ _LEFT_OUT = {
     "png": ("Software",),
     "svg": ("Date", "Creator", "Format", "Type"),
 }
-"""By format what matplotlib would write too: dates and its version."""
+"""By format the metadata that matplotlib would write and that are left out: dates, and matplotlib's version."""
 _LAYOUT = ("GDEF", "GPOS", "GSUB", "MATH")
-"""Tables of a font."""
+"""Tables of a font that say how text is laid out."""
 _DESCRIPTION = {"pdf": "Subject", "png": "Description"}
-"""What a format calls the description where matplotlib writes one."""
+"""By format the metadata in which matplotlib writes a description; an SVG gets its own (`picture`)."""
 
 
 def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes:
     """Return the bytes of `figure` in a format; call it within `style.paper_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    # The figure is now drawn in memory, without a window.
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
+    # None tells matplotlib to leave an entry out.
     metadata = dict.fromkeys(_LEFT_OUT[form])
     if form in _DESCRIPTION:
         metadata = {"Title": title, _DESCRIPTION[form]: description} | metadata
     if form == "pdf":
+        # matplotlib lets fontTools cut a font to the letters that are used. To cut the layout tables as well would take
+        # 50 of 80 ms, and the text of a PDF is laid out already. So fontTools drops these tables, which it does with
+        # all on this list.
         from fontTools.subset import Options
 
         # Another version of fontTools may keep its list elsewhere: then a PDF only takes longer.
         dropped = getattr(Options, "_drop_tables_default", ())
-        # A PDF's text is laid out already. Cutting the font's layout tables to size would take 50 of its 80 ms.
         Options._drop_tables_default = sorted({*dropped, *_LAYOUT})
     figure.savefig(buffer, format=form, metadata=metadata)
     if form in _DESCRIPTION:
         return buffer.getvalue()
-    # The two elements of an SVG that screen readers and browsers' tooltips read.
+    # What remains is an SVG. Screen readers and browsers' tooltips read its elements `title` and `desc`, which are put
+    # before its first `defs`.
     about = (
         f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n <defs>"
     )
     text = buffer.getvalue().decode("utf-8").replace("<defs>", about, 1)
+    # With this role, screen readers take it as one picture.
     return text.replace("<svg ", '<svg role="img" ', 1).encode("utf-8")
 
 
@@ -132,12 +139,13 @@ class DrawnFigure:
             return self.spec.draw(self.data, self.title, self.caption)
 
     def record(self) -> str:
-        """Return the figure's words, settings and axis for programs, as JSON."""
+        """Return the figure's words, settings and x axis for programs, as JSON."""
         name = self.spec.name
         # The name of the source, not its path, so that the bytes are the same on every machine.
         source = "logs" if self.spec.from_logs else self.inputs.source.name
         settings = asdict(self.inputs.settings)
         record = {
+            # The paper's figures have numbers, the supplementary ones words.
             "figure": int(name) if name.isdecimal() else name,
             "title": self.title,
             "caption": self.caption,
@@ -152,42 +160,45 @@ class DrawnFigure:
     def save(
         self, folder: Path, formats: Iterable[str] = PICTURE_FORMATS
     ) -> list[Path]:
-        """Write its pictures, `.csv` (what is drawn), `.txt` (alt text), `.json` and provenance.
+        """Write its pictures, `.csv` (what is drawn), `.txt` (alt text), `.json` (`record`) and `.provenance.json`.
 
         Args:
             folder: made when absent; the files are `figure3.pdf` and so on (`file_stem`).
-            formats: of the picture.
+            formats: of the picture, such as `pdf`.
 
         Returns:
             The files in the order written.
 
         Raises:
-            UserError: others' files are in their place.
+            UserError: files of these names are there, and no earlier call has written them.
         """
         from paper_figures.drawing.style import paper_style
 
-        contents: dict[str, bytes] = {}
+        content_of_ending: dict[str, bytes] = {}
         with paper_style():
             for form in formats:
-                contents[form] = picture(
+                content_of_ending[form] = picture(
                     self.drawing, form, title=self.title, description=self.alt
                 )
         texts = {"csv": self.csv, "txt": self.alt + "\n", "json": self.record()}
         for ending, text in texts.items():
-            contents[ending] = text.encode("utf-8")
+            content_of_ending[ending] = text.encode("utf-8")
         stem = file_stem(self.spec.name)
         files = {}
         hashes = {}
-        for ending, content in contents.items():
+        for ending, content in content_of_ending.items():
             path = folder / f"{stem}.{ending}"
             files[path] = content
             hashes[path.name] = sha256_bytes(content)
         read_from = self.inputs.source.long_label
         if self.spec.from_logs and self.inputs.logs is not None:
             read_from = str(self.inputs.logs)
+        # Only the provenance names folders and the command, without passwords that may stand in a path: all other files
+        # have the same bytes wherever they are made.
         made_from = {"source": redacted(read_from), **provenance("analysis", _PACKAGES)}
-        # Only this file names folders and the command: all others have the same bytes wherever they are made.
         provenance_file = provenance_path(folder / f"{stem}.csv")
+        # The hashes in the provenance of an earlier call say which files it wrote: they may be overwritten. The empty
+        # text stands for the provenance, whose own hash it does not hold.
         check_outputs(folder, {**hashes, provenance_file.name: ""}, provenance_file)
         manifest = manifest_text({**made_from, FILES: hashes})
         files[provenance_file] = manifest.encode()
@@ -198,12 +209,12 @@ class DrawnFigure:
 def draw_figures(
     figures: Sequence[FigureSpec], inputs: FigureInputs, problems: list[UserError]
 ) -> Iterator[DrawnFigure]:
-    """Yield figures one by one; one that cannot be drawn does not stop the others.
+    """Yield figures one by one; a figure that cannot be drawn is left out and does not stop the others.
 
     Args:
-        figures: which.
+        figures: the figures to draw.
         inputs: what they are drawn from.
-        problems: gets the reasons why the inputs do not allow the other figures.
+        problems: for each figure that is left out, the error that says why is added to this list.
     """
     for figure in progress(figures, "figures", total=len(figures), unit="figure"):
         try:
@@ -223,14 +234,16 @@ def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
     """
     shown = table.copy()
     decimals = 2 if source.is_published else 4
-    # Only Figure 12 has this interval.
+    # In Figure 12 the column `mean` holds losses, not percentages. Only its data have intervals of this kind.
     are_losses = "range" in set(table.get("interval", ()))
     for name in table.columns:
         column = table[name]
         has_floats = pd.api.types.is_float_dtype(column)
         if has_floats and name in _PERCENTAGES and not are_losses:
-            shown[name] = column.round(decimals) + 0.0  # no -0
+            # -0.001 is rounded to -0.0, and -0.0 + 0.0 is 0.0.
+            shown[name] = column.round(decimals) + 0.0
         elif has_floats or pd.api.types.is_object_dtype(column):
+            # A column of objects may have floats among texts, such as x.
             shown[name] = [_with_digits(value) for value in column]
     return shown
 

@@ -1,4 +1,8 @@
-"""The words of a figure: its title, its caption, its alt text, and what it says about points that are not there."""
+"""The words of a figure: its title, its caption, its alt text, and what it says about points that are not there.
+
+A supplementary figure is not in the paper. A source is comparable if its scores are of the kind that the paper prints:
+those of a small study, or by other metrics, are not (`Source.kind`), and every title and caption says what they are.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,10 @@ from pretraining.paper_models import MODELS
 
 
 def title(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return the heading of the picture: what it shows, after the title of scores that are not of the paper's kind."""
+    """Return the heading of the picture: what it shows; if the source is not comparable, what its scores are first.
+
+    The heading of a supplementary figure is its finding, if it has one.
+    """
     finding = figure.finding(data, inputs) if figure.supplementary else ""
     if inputs.source.comparable:
         return finding or figure.heading
@@ -32,11 +39,14 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
 
     The kind of interval, its coverage and the names of missing models are in the alt text.
     """
+    sentences = []
+    # If the source is not comparable, the first sentence of its note says whose models or metrics these are.
     whose, _, _ = inputs.source.kind.note.partition(". ")
-    sentences = [f"{whose[0].upper()}{whose[1:].rstrip('.')}."] if whose else []
+    if whose:
+        sentences.append(f"{whose[0].upper()}{whose[1:].rstrip('.')}.")
     sentences.append(_own_sizes(figure.note, inputs))
     finding = ""
-    # A supplementary figure has its finding above it, as a title.
+    # A supplementary figure has its finding above it, as its title.
     if not figure.supplementary:
         finding = figure.finding(data, inputs)
         if figure.averaged and not figure.from_logs:
@@ -49,7 +59,7 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
     text = _joined(*sentences)
     if finding:
         text = f"{finding}.\n{text}"
-    # A number and its sign are not parted by the end of a line.
+    # With a no-break space, no line ends between a number and its percent sign.
     return text.replace(" %", "\u00a0%")
 
 
@@ -67,15 +77,15 @@ def _origin(figure: FigureSpec, inputs: FigureInputs) -> str:
 
 
 def _without_sentence(figure: FigureSpec, data: pd.DataFrame) -> str:
-    """Return `Without ...`: the one model that is missing, or how many are; empty when none is."""
+    """Return `Without 3 of 12 models.`, or the model's name where only one is missing; empty when none is."""
     gaps = missing(figure, data)
     if not gaps:
         return ""
-    lacking = f"{len(gaps)} of {len(figure.models)} models"
+    what = f"{len(gaps)} of {len(figure.models)} models"
     if len(gaps) == 1:
-        [lacking] = gaps
+        [what] = gaps
     crosses = " (crosses)" if figure.crosses else ""
-    return f"Without {lacking}{crosses}."
+    return f"Without {what}{crosses}."
 
 
 def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
@@ -104,21 +114,26 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
 
 def _bars(data: pd.DataFrame) -> str:
     """Return a sentence on the bars of the means: `Bars: 95 % intervals (t, 5 seeds).`"""
-    known = data[data["low"].notna()]
-    if known.empty:
+    # A single seed has no interval.
+    with_interval = data[data["low"].notna()]
+    if with_interval.empty:
         return "Single seeds, without intervals."
-    kinds = ", ".join(dict.fromkeys(known["interval"]))
-    low, high = known["n_seeds"].min(), known["n_seeds"].max()
+    kinds = ", ".join(dict.fromkeys(with_interval["interval"]))
+    low, high = with_interval["n_seeds"].min(), with_interval["n_seeds"].max()
     seeds = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     return f"Bars: {LEVEL_IN_WORDS} intervals ({kinds}, {seeds} seeds)."
 
 
 def _own_sizes(text: str, inputs: FigureInputs) -> str:
-    """Return a text with the sizes of stand-ins in place of the paper's."""
+    """Return a text with the sizes of a small study in place of the paper's: `0.23M` for `610M`.
+
+    The models of a small study stand in the places of the paper's (`analysis.store.stand_ins`).
+    """
     stand_ins = inputs.source.stand_ins
     if stand_ins is None:
         return text
     for size, own in stand_ins.sizes.items():
+        # As a whole word: 1B is not replaced within 11B.
         text = re.sub(rf"\b{size}\b", own, text)
     return text
 
@@ -126,13 +141,19 @@ def _own_sizes(text: str, inputs: FigureInputs) -> str:
 def source_sentence(
     figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs
 ) -> str:
-    """Return where the numbers come from and what the interval is."""
+    """Return where the numbers come from and what the interval is.
+
+    Such as `Source: published Tables 2-5 of arXiv 2507.00994v4. Task averages, means over 5 seeds; bars: ...` or
+    `Source: NAME (1,200 runs of 10 models). ...`.
+    """
     if figure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
-    is_own = data["source"] == inputs.source.name
-    of_source, others = data[is_own], data[~is_own]
+    # The paper's printed points may stand among those of a source of runs (`FigureInputs.averages`).
+    is_of_source = data["source"] == inputs.source.name
+    of_source, others = data[is_of_source], data[~is_of_source]
     where = f"published {figure.tables} of arXiv 2507.00994v4"
+    # How learning rates were chosen; the paper chose those of its cells.
     chosen = ""
     if runs is not None:
         models = _models_in(of_source)
@@ -152,7 +173,7 @@ def source_sentence(
     if low < high:
         seeds = f"{low} to {seeds}"
     mean = f"Task averages, means over {seeds}{chosen}"
-    # Points from runs and printed points may have intervals of different kinds and coverage.
+    # Points from runs and printed points may have intervals of different kinds and coverage. Equal words are said once.
     captions = []
     for part in (of_source, others):
         if len(part):
@@ -162,7 +183,11 @@ def source_sentence(
 
 
 def _models_in(data: pd.DataFrame) -> list[str]:
-    """Return each model that is drawn once; a point of several models names them all."""
+    """Return the names of all models that are drawn, each once.
+
+    A point that stands for several models (Figures 5 and 7) has all their names in its column `model`, with spaces.
+    """
+    # The keys of a dictionary are a set that keeps its order.
     models: dict[str, None] = {}
     for names in data["model"]:
         models |= dict.fromkeys(names.split())
@@ -184,9 +209,14 @@ def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
             sentences.append(
                 "Their test sets differ in size from the paper's, so scores are not comparable."
             )
-    arms = [arm_of(name) for name in runs["model"].unique()]
-    if any(repeat and arm in models for arm, repeat in arms):
-        sentences.append("If a model was pretrained several times, the first is drawn.")
+    # `mine-s1` is the model `mine`, pretrained again: it has runs, and only `mine` is drawn.
+    for name in runs["model"].unique():
+        first_name, repeat = arm_of(name)
+        if repeat and first_name in models:
+            sentences.append(
+                "If a model was pretrained several times, the first is drawn."
+            )
+            break
     return " ".join(sentences)
 
 
@@ -197,28 +227,43 @@ def selection_sentence(inputs: FigureInputs) -> str:
 
 
 def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Return the models of a figure that `data` lacks in some panel, each with the panels that lack it."""
+    """Return the models of a figure that `data` lacks, each with the panels that lack it.
+
+    Where panels are tasks, every panel should show every model. Other panels (Figures 1 and 12) each show some of the
+    models, so that a model is only missing if all panels lack it.
+    """
     panels = list(dict.fromkeys(data["panel"]))
-    is_of_tasks = set(panels) <= set(TASKS)
-    wanted = list(TASKS) if is_of_tasks else panels
+    are_tasks = set(panels) <= set(TASKS)
+    # A task without any point is a panel as well.
+    all_panels = list(TASKS) if are_tasks else panels
     drawn = set(records(data, "model", "panel"))
     gaps = {}
     for name in figure.models:
-        lacking = tuple(panel for panel in wanted if (name, panel) not in drawn)
-        # Panels of other kinds (Figures 1 and 12) do not each show every model.
-        is_missing = bool(lacking) if is_of_tasks else len(lacking) == len(wanted)
+        lacking = tuple(panel for panel in all_panels if (name, panel) not in drawn)
+        is_missing = len(lacking) == len(all_panels)
+        if are_tasks:
+            is_missing = len(lacking) > 0
         if is_missing:
             gaps[name] = lacking
     return gaps
 
 
 def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str) -> str:
-    """Return `Not drawn: ..., why.` with every model by name; empty when nothing is missing."""
+    """Return a sentence such as `Not drawn: 1b-clm-42k (QA) and 1b-mlm40-42k, not in this source.`
+
+    Args:
+        gaps: the models that are missing, each with the panels that lack it (`missing`).
+        why: the reason, the end of the sentence.
+
+    Returns:
+        The sentence; empty when no model is missing.
+    """
     if not gaps:
         return ""
     names = []
     for model, panels in gaps.items():
         name = model
+        # Not named are all four tasks together, and panels that are not tasks (Figures 1 and 12).
         if set(panels) < set(TASKS):
             name = f"{model} ({', '.join(panels)})"
         names.append(name)

@@ -27,23 +27,27 @@ from benchmarks.protocol import TASKS
 from paper_figures.drawing.style import GREY, INK, SMALLEST, WHITE, Look
 
 WIDTH = 7.2
-"""Inches of every figure."""
+"""Width of every figure, in inches."""
 _HEADING = 8.8
-"""Points of what stands above a figure."""
+"""Type size of what stands above a figure, in points."""
 TITLE_SIZE = 7.8
-"""Points of a panel's title."""
+"""Type size of a panel's title, in points."""
 DIFFERENCES = ": differences"
-"""After a panel's name, the axes of its differences."""
+"""The end of the name of a panel of the second row; before it stands the name of the panel above."""
 _POINTS = (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100)
 _FACTORS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
-"""Ticks of a bent axis: of points, and of ratios."""
+"""The ticks that a bent axis may have: of points, and of ratios."""
 _LEFT, _RIGHT = 0.38, 0.1
+"""Inches left of the first panel and right of the last."""
 _HEAD, _LEGEND, _TITLES, _PLOT, _TICKS, _LABEL = 0.32, 0.17, 0.44, 1.62, 0.2, 0.17
+"""Heights in inches, from top to bottom of a page: the heading, a row of the legend, the titles of the panels, the
+panels, the labels of their ticks, the label of the x axis."""
 _SECOND, _BETWEEN, _BAR = 0.95, 0.34, 0.15
+"""Heights in inches: panels of the second row, the room between both rows, and the bar of a schedule."""
 _WORDS = 40
-"""Most of them in a line."""
+"""A line of a caption never has more words."""
 _LINE = 0.128
-"""Between two lines of the caption."""
+"""Inches from a line of the caption to the next."""
 
 Schedule = tuple[str, Sequence[tuple[str, float]]]
 """What a bar is called, and the stages of a pretraining: `CLM` or `MLM`, and its steps."""
@@ -51,28 +55,34 @@ Schedule = tuple[str, Sequence[tuple[str, float]]]
 
 @cache
 def inches(text: str, *, bold: bool = False) -> float:
-    """Return how wide a text of the smallest size is."""
+    """Return how wide a text is in the smallest type size."""
     font = FontProperties(size=SMALLEST, weight="bold" if bold else "normal")
+    # matplotlib gives points, 72 to the inch.
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / 72
 
 
 def wrapped(text: str, width: float) -> list[str]:
-    """Return a text in lines of at most `width` inches, broken only at spaces and where the text has a new line."""
+    """Return a text in lines of at most `width` inches, broken only at spaces and where the text has a new line.
+
+    A word that is wider than that has a line to itself.
+    """
     lines: list[str] = []
     for part in text.split("\n"):
         # Split at plain spaces only: a no-break space keeps its words together.
         words = [word for word in part.split(" ") if word]
         while words:
-            # To lay a text out is slow, so the longest line that fits is searched for by halving.
-            more = range(1, min(len(words), _WORDS))
-            fits = 1 + bisect(
-                more,
+            # How many words follow the first one in its line? To measure a text is slow, so the answer is found by
+            # halving: the key is False (fits) for small numbers, then True (too wide), and `bisect` counts the False.
+            numbers = range(1, min(len(words), _WORDS))
+            following = bisect(
+                numbers,
                 False,
-                key=lambda count: inches(" ".join(words[: count + 1])) > width,
+                key=lambda number: inches(" ".join(words[: number + 1])) > width,
             )
-            lines.append(" ".join(words[:fits]))
-            words = words[fits:]
+            in_line = 1 + following
+            lines.append(" ".join(words[:in_line]))
+            words = words[in_line:]
     return lines
 
 
@@ -83,18 +93,20 @@ class Sheet:
         """Create a page without panels.
 
         Args:
-            caption: wrapped here; it is written by `finish`. A finding ends with a new line.
+            caption: wrapped here; it is written by `finish`. If it begins with a finding, a new line ends the finding.
             body: height of all that is above the caption.
             below: room between the caption and what is above it.
         """
+        # The margins left and right are 0.12 inches wide.
         width = WIDTH - 0.24
         self._lines = wrapped(caption, width)
+        # How many lines, from the first, are the finding.
         self._finding = 0
         if "\n" in caption:
             finding, _, _ = caption.partition("\n")
             self._finding = len(wrapped(finding, width))
         self.foot = below + 0.06 + _LINE * len(self._lines)
-        """From the lower edge to what is drawn."""
+        """Height of the caption: from the lower edge of the page to what is drawn."""
         self.height = body + self.foot
         self.figure = Figure(figsize=(WIDTH, self.height))
 
@@ -122,7 +134,9 @@ class Sheet:
         """
         size = _HEADING
         if heading:
+            # `inches` measures in the smallest type size.
             heading_width = inches(heading, bold=True) * _HEADING / SMALLEST
+            # The heading begins at 0.12 inches and ends at least 0.05 inches before the right edge.
             share = min(1.0, (WIDTH - 0.17) / heading_width)
             size = max(SMALLEST, _HEADING * share)
         self.text(
@@ -135,18 +149,21 @@ class Sheet:
         )
         for row, line in enumerate(self._lines):
             ink = INK if row < self._finding else GREY
-            bottom = 0.07 + _LINE * (len(self._lines) - row - 1)
+            lines_below = len(self._lines) - row - 1
+            bottom = 0.07 + _LINE * lines_below
             self.text(0.12, bottom, line, color=ink, gid="caption")
         return self.figure
 
 
 @contextmanager
 def without_words(figure: Figure) -> Iterator[float]:
-    """Within this block a figure has no heading and no caption; gives the points that the caption takes at its foot."""
+    """Hide a figure's heading and caption within this block; yield the height of the hidden caption, in points."""
     words = [text for text in figure.texts if text.get_gid() in ("heading", "caption")]
     for text in words:
         text.set_visible(False)
-    yield 72 * _LINE * sum(text.get_gid() == "caption" for text in words)
+    # Each line of the caption is a text of its own.
+    caption_lines = [text for text in words if text.get_gid() == "caption"]
+    yield 72 * _LINE * len(caption_lines)
     for text in words:
         text.set_visible(True)
 
@@ -165,7 +182,11 @@ class Panel:
 
 
 def task_panels(*, centred: bool = False) -> tuple[Panel, ...]:
-    """Return the four panels of the paper, a task each; `centred` scores are differences in points."""
+    """Return the four panels of the paper, one for each task.
+
+    With `centred`, the y axis shows scores minus their mean, in points; else scores in percent.
+    """
+    # U+2212 is the minus sign.
     unit = "\u2212 mean (points)" if centred else "(%)"
     panels = []
     for task in TASKS.values():
@@ -193,35 +214,41 @@ def make_page(
         panels: left to right.
         x_label: one label below all panels; empty for none.
         caption: what is drawn and from where, wrapped here.
-        look: of the series that are named, right of a panel (`marks.write_names`), for which there is room.
-        legend: whether they are named in a legend below the heading instead.
-        named: the place of the panel that names the series.
+        look: the looks of the series that are named, by their names; empty where none is.
+        legend: whether a legend below the heading names them. If not, there is room for their names right of one panel,
+            where `marks.write_names` writes them later.
+        named: which panel that is, counted from 0.
         gap: between two panels, in inches.
         second: what a second row of panels shows, whose names end in `DIFFERENCES`; empty for none.
     """
+    # Heights, from the heading down; what a page does not have is 0 high.
     columns = _legend_columns(look)
-    rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
+    legend_rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
     bars_height = _BAR * max(len(panel.schedules) for panel in panels)
     label_height = _LABEL if x_label else 0.0
     second_height = (_BETWEEN + _SECOND) if second else 0.0
-    head_height = _HEAD + rows * _LEGEND + bars_height
+    head_height = _HEAD + legend_rows * _LEGEND + bars_height
     if bars_height:
         head_height += 0.08
     body = head_height + _TITLES + _PLOT + second_height + _TICKS + label_height
     sheet = Sheet(caption, body=body)
+    # All panels are equally wide; the names of series and the gaps take their width from all.
     names_width = 0.0
     if look and not legend:
         names_width = max(inches(name, bold=True) + 0.2 for name in look)
     panels_width = WIDTH - _LEFT - _RIGHT - names_width - gap * (len(panels) - 1)
     width = panels_width / len(panels)
+    # The lower edge of the lowest row of panels, and the upper edge of the first.
     bottom = sheet.foot + label_height + _TICKS
     top = bottom + second_height + _PLOT
     axes = {}
     for index, panel in enumerate(panels):
         left = _LEFT + index * (width + gap)
+        # The names of the series stand between the panel `named` and the next one.
         if index > named:
             left += names_width
         axes[panel.name] = sheet.axes(left, bottom + second_height, width, _PLOT)
+        # Title and unit begin 0.26 inches left of the panel, above the labels of its y axis.
         sheet.text(
             left - 0.26,
             top + 0.285,
@@ -230,6 +257,7 @@ def make_page(
             fontweight="bold",
         )
         sheet.text(left - 0.26, top + 0.145, panel.unit, color=GREY)
+    # In a loop of its own, so that the first axes of the figure are the panels of the first row, left to right.
     for panel in panels:
         left = float(axes[panel.name].get_position().x0) * WIDTH
         if second:
@@ -242,7 +270,8 @@ def make_page(
     if second:
         sheet.text(_LEFT - 0.26, bottom + _SECOND + 0.07, second, color=GREY)
     if legend:
-        from_top = 0.36 + (rows - 1) * _LEGEND / 2
+        # From the upper edge of the page to the middle of the legend.
+        from_top = 0.36 + (legend_rows - 1) * _LEGEND / 2
         sheet.figure.legend(
             handles=line_handles(look),
             loc="center left",
@@ -260,7 +289,11 @@ def make_page(
 
 
 def _legend_columns(names: Collection[str]) -> int:
-    """Return in how many columns a legend has these names: all in one row where they fit, else by the widest name."""
+    """Return how many columns a legend of these names has.
+
+    If all fit into one row, a column for each; else as many as the page has room for, each as wide as the widest name.
+    """
+    # Left of each name stand its line and marker, and right of it is some room: 0.5 inches together.
     widths = [inches(name) + 0.5 for name in names]
     if sum(widths) < WIDTH:
         return len(widths)
@@ -273,37 +306,41 @@ def draw_schedules(
     """Draw pretrainings as bars from left to right, one below the other, each stage with its objective.
 
     Args:
-        ax: axes of their own.
+        ax: axes that show nothing else.
         schedules: from top to bottom; a name stands left of its bar.
-        size: points of the type.
+        size: type size, in points.
     """
+    # `inches` measures in the smallest type size.
     name_widths = [inches(name) for name, _ in schedules]
     name_width = max(name_widths) * size / SMALLEST + 0.08
     axis_width = float(ax.get_position().width) * WIDTH
     lengths = [sum(steps for _, steps in stages) for _, stages in schedules]
     longest = max(lengths)
-    # Steps begin at 0; the names stand left of it, in the axis' own unit.
+    # The x axis is in steps. The bars begin at step 0, so that the names left of them are at negative steps: as many as
+    # are as wide as the widest name, when the longest bar takes the rest of the width.
     bars_width = max(axis_width - name_width, 0.1)
     left_edge = -longest * name_width / bars_width
     ax.set_xlim(left_edge, longest)
+    # A bar has its middle at 0, 1, 2 and so on, counted from the top.
     ax.set_ylim(len(schedules) - 0.5, -0.5)
     ax.axis("off")
     for row, (name, stages) in enumerate(schedules):
         ax.text(left_edge, row, name, va="center", fontsize=size)
-        start = 0.0
+        first_step = 0.0
         for text, steps in stages:
+            # A stage's text may say more than its objective, such as `MLM (CPT)`.
             color = OBJECTIVE["CLM" if "CLM" in text else "MLM"]
             ax.barh(
                 row,
                 steps,
-                left=start,
+                left=first_step,
                 height=0.82,
                 color=color,
                 edgecolor=WHITE,
                 linewidth=0.8,
             )
             ax.text(
-                start + steps / 2,
+                first_step + steps / 2,
                 row,
                 text,
                 va="center",
@@ -312,7 +349,7 @@ def draw_schedules(
                 fontsize=size,
                 fontweight="bold",
             )
-            start += steps
+            first_step += steps
 
 
 def line_handles(look: Mapping[str, Look]) -> list[Artist]:
@@ -337,23 +374,25 @@ def line_handles(look: Mapping[str, Look]) -> list[Artist]:
 def bend(
     ax: Axes, low: float, high: float, wide: float, *, ratios: bool = False
 ) -> None:
-    """Make an x axis that is linear near no effect and bent farther out, with ticks that do not touch.
+    """Set the scale, the limits and the ticks of an x axis of effects, so that small and large effects can be read.
 
-    An axis of ratios is logarithmic.
+    An axis of differences is linear near 0 and logarithmic farther out (asinh); an axis of ratios is logarithmic.
 
     Args:
         ax: the axes.
-        low, high: what it has to show; it ends at the next ticks, at most 100 (or a factor of 10).
-        wide: inches of the axis.
-        ratios: whether no effect is 1, not 0.
+        low, high: the least and the largest effect that it has to show. It ends at the next ticks, at most at 100
+            points or a factor of 10.
+        wide: width of the axis, in inches.
+        ratios: whether effects are ratios, so that 1 is no effect, in place of differences, for which it is 0.
     """
-    place = math.log if ratios else math.asinh
-    every = _FACTORS if ratios else _POINTS
+    scaled = math.log if ratios else math.asinh
+    all_ticks = _FACTORS if ratios else _POINTS
     no_effect = 1 if ratios else 0
-    left = [tick for tick in every if tick < no_effect and tick <= low]
-    right = [tick for tick in every if tick > no_effect and tick >= high]
-    first = left[-1] if left else every[0]
-    last = right[0] if right else every[-1]
+    # The axis ends at the nearest ticks that are beyond both the effects and no effect, or at the outermost ones.
+    left = [tick for tick in all_ticks if tick < no_effect and tick <= low]
+    right = [tick for tick in all_ticks if tick > no_effect and tick >= high]
+    first = left[-1] if left else all_ticks[0]
+    last = right[0] if right else all_ticks[-1]
     if ratios:
         ax.set_xscale("log")
     else:
@@ -361,11 +400,16 @@ def bend(
         ax.set_xscale("asinh", linear_width=1.0)
     ax.set_xlim(first, last)
     form = "{:g}" if ratios else "{:+g}"
-    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in every}
-    labels[0.0] = "0"
-    scale = wide / (place(last) - place(first))
-    inches_of = {tick: place(tick) * scale for tick in every if first <= tick <= last}
-    # Where ticks would touch, the ends and no effect are kept first, then the ticks farther out.
+    # U+2212 is the minus sign.
+    labels = {tick: form.format(tick).replace("-", "\u2212") for tick in all_ticks}
+    labels[0.0] = "0"  # not +0
+    inches_of_unit = wide / (scaled(last) - scaled(first))
+    # Where each tick is, in inches from no effect.
+    inches_of = {}
+    for tick in all_ticks:
+        if first <= tick <= last:
+            inches_of[tick] = scaled(tick) * inches_of_unit
+    # If ticks would touch, both ends and no effect are shown, then the ticks farther out as far as there is room.
     outer_first = sorted(inches_of, key=lambda tick: -abs(inches_of[tick]))
     main = [tick for tick in outer_first if tick in (first, no_effect, last)]
     others = [tick for tick in outer_first if tick not in main]

@@ -33,9 +33,9 @@ class Look:
     """How one series looks."""
 
     color: str
-    """Colour of its line and points: 3:1 or more against the paper (WCAG 2.2, 1.4.11)."""
+    """Colour of its line and points. Its contrast with white is 3:1 or more (WCAG 2.2, 1.4.11)."""
     text: str = ""
-    """Colour of its name, 4.5:1 or more (1.4.3); by default `color`."""
+    """Colour of its name, with a contrast of 4.5:1 or more (WCAG 2.2, 1.4.3); by default `color`."""
     marker: str = "o"
     """Marker of its points."""
     dash: Literal["-"] | tuple[float, tuple[float, ...]] = "-"
@@ -74,12 +74,18 @@ EXTRA = (
 
 
 def looks_of(series: Iterable[str], known: Mapping[str, Look]) -> dict[str, Look]:
-    """Return a look for each of `series`, once: its own where `known`, else one of `EXTRA` in turn."""
+    """Return a look for each series by its name: that of `known`, or else the next one of `EXTRA`.
+
+    Args:
+        series: names; the returned ones have the same order, each once.
+        known: looks by name.
+    """
+    # With more unknown series than looks in `EXTRA`, looks are used again.
     spare = cycle(EXTRA)
-    return {
-        name: known[name] if name in known else next(spare)
-        for name in dict.fromkeys(series)
-    }
+    looks = {}
+    for name in dict.fromkeys(series):
+        looks[name] = known[name] if name in known else next(spare)
+    return looks
 
 
 _SETTINGS: dict[Any, Any] = {
@@ -111,7 +117,8 @@ _SETTINGS: dict[Any, Any] = {
     "legend.fontsize": SMALLEST,
     "savefig.dpi": 300,
     "pdf.fonttype": 42,
-    "ps.fonttype": 42,  # of a PDF, too: with 3, matplotlib would divide its fonts into parts of 256 characters
+    # A PDF's fonts depend on this one as well: with 3, matplotlib would divide them into parts of 256 characters.
+    "ps.fonttype": 42,
     "pdf.compression": 9,
     "svg.hashsalt": "paper_figures",
     "path.simplify": False,
@@ -120,12 +127,19 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextlib.contextmanager
 def paper_style() -> Iterator[None]:
-    """Within this block matplotlib has its own defaults and ours on top, whatever a matplotlibrc says."""
+    """Within this block matplotlib has its own defaults and `_SETTINGS` on top, whatever a user's matplotlibrc says."""
+    # This context gives the user's settings back when the block ends.
     with mpl.rc_context():
-        # These settings say how a window is shown, not what is in a file: they stay as the user has them.
-        backend = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
+        # These settings are about windows and the time zone, not about files: they stay as the user has them.
+        users_own = {
+            "backend",
+            "backend_fallback",
+            "interactive",
+            "toolbar",
+            "timezone",
+        }
         for key in mpl.rcParamsDefault:
-            if key not in backend:
+            if key not in users_own:
                 mpl.rcParams[key] = mpl.rcParamsDefault[key]
         mpl.rcParams.update(_SETTINGS)
         yield
