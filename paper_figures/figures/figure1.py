@@ -1,6 +1,7 @@
-"""Figure 1: the two result panels of the overview, sequence classification at 610M (Tables 10 and 14).
+"""Figure 1: the two result panels of the overview, sequence classification (SC) at 610M (Tables 10 and 14).
 
-Above each panel stand the schedules that it compares, as bars.
+The first panel shows models from scratch by their share of CLM, the second models before and after continued
+pretraining (CPT). Above each panel stand the pretrainings that it compares, as bars.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _PANELS = (
 
 
 def position_by_share(model: Model) -> AxisPosition | None:
-    """Return the point of a model of the full budget by its share of CLM, as in Figure 6."""
+    """Return the point of a model of the full budget at its share of CLM, as in Figure 6; None for other models."""
     return at_610m(model) if model.steps == BUDGET else None
 
 
@@ -73,11 +74,14 @@ class _Overview(FigureSpec):
     """Accuracy against the share of CLM, and before and after CPT."""
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
+        """Return the rows of both panels; a model may be in both."""
         shares = collect(self, position_by_share, inputs)
-        starts = collect(self, before_and_after, inputs, others=True)
-        cpt = continued_only(starts, STARTS, inputs.source.study_models)
+        # An own model may continue a base model of the paper that is not in this figure: that one is drawn as well.
+        base_and_cpt = collect(self, before_and_after, inputs, others=True)
+        cpt = continued_only(base_and_cpt, STARTS, inputs.source.study_models)
         parts = []
         for panel, rows in ((_SHARE, shares), (_CPT, cpt)):
+            # `collect` returns all four tasks, each as a panel of its name.
             of_task = rows[rows["panel"] == "SC"]
             if len(of_task):
                 parts.append(of_task.assign(panel=panel))
@@ -86,12 +90,15 @@ class _Overview(FigureSpec):
         return refuse_empty(self, data, inputs)
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
-        """Return by how much 25 % CLM and the CLM start are above MLM on accuracy."""
+        """Return by how much 25 % CLM is above MLM alone, and the CLM start above the MLM start, in accuracy."""
         means = {}
         for panel, series, x, mean in records(data, "panel", "series", "x", "mean"):
             means[panel, series, x] = mean
-        mixed, mlm_alone = (_SHARE, "42K steps", 25.0), (_SHARE, "42K steps", 0.0)
-        clm_start, mlm_start = (_CPT, "CLM start", "CPT"), (_CPT, "MLM start", "CPT")
+        # Points, as (panel, series, x).
+        mixed = (_SHARE, "42K steps", 25.0)
+        mlm_alone = (_SHARE, "42K steps", 0.0)
+        clm_start = (_CPT, "CLM start", "CPT")
+        mlm_start = (_CPT, "MLM start", "CPT")
         pairs = {
             "25 % CLM minus MLM alone": (mixed, mlm_alone),
             "CLM start minus MLM start": (clm_start, mlm_start),
@@ -102,33 +109,41 @@ class _Overview(FigureSpec):
             if first in means and second in means:
                 gap = means[first] - means[second]
                 parts.append(f"{name}: {gap:+.2f} points")
+        # U+2212 is the minus sign.
         return "; ".join(parts).replace("-", "\u2212")
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        """Return the page of both panels."""
         shares = data[data["panel"] == _SHARE]
         cpt = data[data["panel"] == _CPT]
-        line = looks_of(shares["series"], {"42K steps": RAMP_PURPLE[-1]})
-        look = looks_of(cpt["series"], STARTS) or STARTS
+        looks_of_shares = looks_of(shares["series"], {"42K steps": RAMP_PURPLE[-1]})
+        # Without a point, the panel has the paper's looks, so that the page is laid out as it is with points.
+        looks_of_cpt = looks_of(cpt["series"], STARTS) or STARTS
         drawing, axes = make_page(
             heading=heading,
             panels=_PANELS,
             x_label="",
             caption=caption,
-            look=look,
+            look=looks_of_cpt,
             gap=1.0,
             named=1,
         )
         # Both panels show one metric: with one range their values align.
         bounds = score_bounds(data)
         expected = expected_points(self.models, position_by_share)
-        draw_lines(axes[_SHARE], shares, line, expected=expected, bounds=bounds)
-        draw_groups(axes[_CPT], cpt, look, groups=BASE_AND_CPT, bounds=bounds)
-        for panel, rows, looks in ((_SHARE, shares, line), (_CPT, cpt, look)):
+        draw_lines(
+            axes[_SHARE], shares, looks_of_shares, expected=expected, bounds=bounds
+        )
+        draw_groups(axes[_CPT], cpt, looks_of_cpt, groups=BASE_AND_CPT, bounds=bounds)
+        panels = ((_SHARE, shares, looks_of_shares), (_CPT, cpt, looks_of_cpt))
+        for panel, rows, looks in panels:
+            # The title of a panel of one series says what the series is.
             if len(rows) and len(looks) > 1:
                 write_names(axes[panel], rows, looks)
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:
+        """Return the sentences of the alt text on both panels; nothing on a panel without points."""
         shares = data[data["panel"] == _SHARE]
         cpt = data[data["panel"] == _CPT]
         line = "A line against the share of CLM in 42K steps"

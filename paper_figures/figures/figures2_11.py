@@ -1,4 +1,9 @@
-"""The paper's figures of task averages, and where each draws a model: 2, 3, 4, 6, 8, 9, 10 and 11."""
+"""The paper's figures of task averages, and where each draws a model: 2, 3, 4, 6, 8, 9, 10 and 11.
+
+The functions that return an `AxisPosition` are the figures' rules. They place the paper's models and, by the same
+properties, own models: models of a user, which may have other sizes, budgets (steps) and ratios than the paper's.
+CPT is continued pretraining.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +31,21 @@ from pretraining.plan.flops import hoffmann_flops_per_token
 BUDGET = 42_000
 """Steps of the paper's full budget."""
 BASE_AND_CPT = ("Base", "CPT")
+"""The groups of Figures 1 and 8: base models, and the same models after continued pretraining."""
 OBJECTIVE_LOOKS = {"MLM": MLM, "CLM": CLM}
 STARTS = {"MLM start": MLM, "CLM start": CLM}
+"""The series of figures about continued pretraining, by what the base model was trained on."""
 _CPT = 22_000
+"""Steps of continued pretraining in Figures 1 and 8."""
 _SPLITS = frozenset(FIGURE_MODELS[6] + FIGURE_MODELS[11])
 _SHARE = "CLM share of the budget (%): 0 is MLM only, 100 CLM only"
 
 
 def objective_series(model: Model) -> str:
-    """Return the first objective (`MLM`, `CLM`), with the ratio when it is not 40 % and the size when not 610M."""
+    """Return a series' name: the model's first objective, such as `MLM`, `CLM`, `MLM 30 %` or `1B MLM`.
+
+    A masking ratio of 40 % and the size 610M, which the paper's models have, are not in the name.
+    """
     objective = model.objectives[0]
     name = objective.label()
     if objective.ratio in (None, 40):
@@ -56,18 +67,27 @@ def clm_share(model: Model) -> float | None:
     """
     if model.kind not in ("base", "two-stage", "multi-stage"):
         return None
+    is_mlm_alone = model.objective == "mlm"
     names = {objective.name for objective in model.objectives}
-    if names not in ({"clm"}, {"clm", "mlm"}) and model.objective != "mlm":
+    # Not on this axis: other objectives, and MLM that changes its ratio or data (its objective is `mlm+mlm`).
+    if not is_mlm_alone and names not in ({"clm"}, {"clm", "mlm"}):
         return None
     share = 100 * model.clm_share
-    # Only the paper's splits are rounded: a model of one's own whose name says 23 % stands at 23 %.
-    return float(25 * round(share / 25)) if model.name in _SPLITS else share
+    # Only the paper's splits are rounded: an own model with 23 % of CLM stands at 23 %.
+    if model.name in _SPLITS:
+        return float(25 * round(share / 25))
+    return share
 
 
 def _cpt_steps(model: Model) -> int | None:
-    """Return the steps of MLM at 40 % added to a decayed base model of the full budget; 0 for that base."""
+    """Return how many steps of MLM at 40 % continue a base model that has the full budget.
+
+    Returns:
+        0 for such a base model itself; None for a model that is neither.
+    """
     if model.kind == "base" and model.steps == BUDGET:
         return 0
+    # `switch` is the step at which continued pretraining begins.
     if model.kind != "continued" or model.switch != BUDGET:
         return None
     added = [str(objective) for objective in model.objectives[1:]]
@@ -82,14 +102,15 @@ def training_flops(model: Model) -> float:
 
 
 def by_size(model: Model) -> AxisPosition | None:
-    """Return the point of a model in the group of its size: MLM at 40 % or CLM of the full budget, or one's own."""
+    """Return the point of a model in the group of its size; None for a checkpoint before its decay."""
     if model.kind == "intermediate":
         return None
+    # The paper compares two series, MLM at 40 % and CLM of the full budget. Any other model is a series of its own.
     series = model.name
-    # The paper compares MLM at 40 % and CLM of the full budget; any other model stands in the group by its name.
     is_full = model.kind == "base" and model.steps == BUDGET
     if is_full and model.label() in ("MLM 40 %", "CLM"):
         series = model.objective.upper()
+    # A model adapted from another one is in a group that has the name of that one, in place of a size.
     return AxisPosition(series=series, x=model.origin or model.size.upper())
 
 
@@ -105,15 +126,25 @@ def by_ratio(model: Model) -> AxisPosition | None:
 
 
 def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None) -> str:
-    """Return the words, followed by the ratio, stages and budget of a model of one's own that the figure's lack."""
+    """Return a series' name: some words, then what the model has other than the paper's models of the figure.
+
+    Such as `1B`, or for own models `1B, MLM 30 %, 12K steps`.
+
+    Args:
+        model: the model.
+        words: how the name begins; empty words are left out.
+        steps: the budget of all the paper's models of the figure; 0: they differ, and every name has its budget.
+        ratio: the masking ratio of all the paper's models of the figure, on whose x axis is the share of CLM; None: no
+            name has the objectives.
+    """
     own_mix = ""
-    if ratio and model.objective not in ("clm", "mlm", "clm+mlm"):
-        own_mix = model.label()
-    elif ratio:
-        # The x axis shows the share of CLM, so that the name need not say that CLM came first.
-        last_stage = model.label().removeprefix("CLM + ")
-        if last_stage not in (f"MLM {ratio} %", "CLM"):
-            own_mix = last_stage
+    if ratio:
+        mix = model.label()
+        if model.objective in ("clm", "mlm", "clm+mlm"):
+            # The x axis says that there is CLM, and with these objectives it comes first.
+            mix = mix.removeprefix("CLM + ")
+        if mix not in (f"MLM {ratio} %", "CLM"):
+            own_mix = mix
     own_steps = ""
     if model.steps != steps:
         own_steps = f"{format_steps(model.steps).upper()} steps"
@@ -121,7 +152,8 @@ def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None)
 
 
 def by_steps(model: Model) -> AxisPosition | None:
-    """Return the point of an undecayed checkpoint, x in thousands of steps, on the line of its objective."""
+    """Return the point of an undecayed checkpoint on the line of its only objective; x in thousands of steps."""
+    # A model with a `switch` changes its objective at that step.
     if model.kind != "intermediate" or model.switch is not None:
         return None
     return AxisPosition(series=objective_series(model), x=model.steps / 1000)
@@ -136,8 +168,11 @@ def by_flops(model: Model) -> AxisPosition | None:
 
 
 def _round_flops(flops: set[float]) -> list[float]:
+    """Return the ticks of a logarithmic axis that shows these FLOPs (in 1e20): 1, 2 and 5 times powers of ten."""
+    # Ticks may be a little beyond the points, as the axis is.
     low, high = min(flops) / 1.3, max(flops) * 1.3
     ticks = []
+    # From 1e16 to 5e25 FLOPs.
     for power in range(-4, 6):
         for mantissa in (1, 2, 5):
             tick = mantissa * 10.0**power
@@ -147,7 +182,7 @@ def _round_flops(flops: set[float]) -> list[float]:
 
 
 def at_610m(model: Model) -> AxisPosition | None:
-    """Return the point of a model of MLM, CLM or CLM and then MLM, on the line of its budget; the paper's are 610M."""
+    """Return the point of a model at its share of CLM, on the line of its budget; the paper's models have 610M."""
     share = clm_share(model)
     if share is None:
         return None
@@ -157,7 +192,7 @@ def at_610m(model: Model) -> AxisPosition | None:
 
 
 def at_1b(model: Model) -> AxisPosition | None:
-    """Return the point of a model by its share of CLM; the paper's are 1B, of the full budget."""
+    """Return the point of a model at its share of CLM, on the line of its size; the paper's models have 1B."""
     share = clm_share(model)
     if share is None:
         return None
@@ -166,16 +201,20 @@ def at_1b(model: Model) -> AxisPosition | None:
 
 
 def before_and_after(model: Model) -> AxisPosition | None:
-    """Return the point of a base model of 42K steps, or of 22K steps of MLM at 40 % on top of one."""
+    """Return the point of a base model of 42K steps, or of such a model after 22K more steps of MLM at 40 %."""
     steps = _cpt_steps(model)
     if steps not in (0, _CPT):
         return None
-    before, after = BASE_AND_CPT
-    return AxisPosition(series=start_series(model), x=after if steps else before)
+    base_group, cpt_group = BASE_AND_CPT
+    group = base_group if steps == 0 else cpt_group
+    return AxisPosition(series=start_series(model), x=group)
 
 
 def by_length(model: Model) -> AxisPosition | None:
-    """Return the point of a base model of 42K steps (0) or of what continues it, x in thousands of steps."""
+    """Return the point of a base model of 42K steps, at x = 0, or of a model that continues it.
+
+    x are the further steps, in thousands.
+    """
     steps = _cpt_steps(model)
     if steps is None:
         return None
@@ -186,10 +225,16 @@ class _OneBillion(TaskFigure):
     """Figure 11, which needs a 1B model of CLM then MLM."""
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
+        """Return the data of the figure.
+
+        Raises:
+            NotApplicableError: the source has no model of CLM then MLM, whose share of CLM is between 0 and 100 %.
+        """
         data = super().collect(inputs)
         if data["x"].between(0, 100, inclusive="neither").any():
             return data
-        needs = next(name for name in self.models if parse(name).kind == "two-stage")
+        # The figure has one such model.
+        [needs] = [name for name in self.models if parse(name).kind == "two-stage"]
         raise NotApplicableError(
             f"Figure 11 needs scores of {needs}, which {inputs.source.label} does not have (no table of the paper "
             "has them): use --source PATH with a run store or runs table of your own"
@@ -199,13 +244,14 @@ class _OneBillion(TaskFigure):
 def _same_x(
     series: str, x: float | str, *, pair: tuple[str, str]
 ) -> tuple[str, float | str] | None:
-    """Return the point of the pair's second series at the same x, for a point of the pair's first series."""
+    """Return the point of the pair's second series at the same x, for a point of the pair's first series; else None."""
     return (pair[1], x) if series == pair[0] else None
 
 
 def _mlm_alone(series: str, x: float | str) -> tuple[str, float] | None:
-    """Return the point of MLM alone (0 % CLM) in the same series, for a point that mixes CLM and MLM."""
-    return (series, 0.0) if not isinstance(x, str) and 0 < x < 100 else None
+    """Return the point of MLM alone (0 % CLM) in the same series, for a point that mixes CLM and MLM; else None."""
+    is_mix = not isinstance(x, str) and 0 < x < 100
+    return (series, 0.0) if is_mix else None
 
 
 FIGURES = (

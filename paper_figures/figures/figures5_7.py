@@ -1,8 +1,8 @@
 """Figures 5 and 7: how much seed, learning rate and masking ratio matter at 610M (they need runs).
 
-A standard deviation and single scores around their mean. A single score is a task average: the mean test score of the
-task's three datasets, all fine-tuned with the same seed (and, in Figure 5, the same learning rate). It is centred on
-the mean of its column.
+In the panel of a task there are two columns, MLM and CLM (or CLM and then MLM), each with single scores and their
+standard deviation. A single score is a task average: the mean test score on the task's three datasets, all fine-tuned
+with the same seed (and, in Figure 5, the same learning rate). It is centred: the mean of its column is subtracted.
 """
 
 from __future__ import annotations
@@ -27,26 +27,29 @@ from paper_figures.figure import FIGURE_COLUMNS, FigureInputs, FigureSpec
 from pretraining.paper_models import FIGURE_MODELS, RATIOS
 
 _SD, _SINGLE = "sd", "single"
-"""`interval` of a column, mean (0) and one standard deviation either side; of a single centred score."""
+"""What the data have as `interval`: in the row of a column, whose mean is 0 and whose ends are one standard deviation
+below and above it; in the row of a single score."""
 _RATES = (1e-5, 1e-4)
-"""Smallest and largest learning rate that counts in Figure 5."""
+"""Smallest and largest learning rate of the runs in Figure 5."""
 
 
 def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return the mean test score in percent over a task's datasets (three in the paper), where all have a run.
+    """Return the mean test scores, in percent, over a task's datasets (three in the paper), where all have a run.
 
     Args:
         runs: rows of a runs table, at most one for each dataset and `keys`.
-        keys: what names a score, such as `model, lr, seed`.
+        keys: the columns that name a score within a task, such as `model`, `lr` and `seed`.
 
     Returns:
-        Columns `task`, `keys` and `score`, sorted by them.
+        Columns `task`, those of `keys`, and `score`; by task, then sorted by `keys`.
     """
     parts = []
     for task in TASKS:
         names = list(averaged_datasets(runs, task))
         rows = runs[runs["dataset"].isin(names)]
+        # A row for each score, a column for each dataset.
         wide = rows.pivot(index=list(keys), columns="dataset", values="test_score")
+        # Adds a column of nan for a dataset without any run, so that its task has no average.
         wide = wide.reindex(columns=names).dropna()
         # Added one by one: a sum over columns rounds in another order, and so in other last digits.
         total = wide[names[0]]
@@ -59,37 +62,47 @@ def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def _at_every_rate(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
-    """Return task averages by model, learning rate and seed, at the rates that count."""
-    if inputs.source.stand_ins is None:  # small networks are tuned at other rates
+    """Return task averages by model, learning rate and seed, at all rates within `_RATES`."""
+    # The networks of a small study are tuned at other rates, all of which are shown.
+    if inputs.source.stand_ins is None:
+        # The margin is for rates that differ from these two only in their last digits.
         margin = 1e-9
         lowest, highest = _RATES
-        is_near = runs["lr"].between(lowest * (1 - margin), highest * (1 + margin))
-        runs = runs[is_near]
+        is_shown = runs["lr"].between(lowest * (1 - margin), highest * (1 + margin))
+        runs = runs[is_shown]
     return _task_averages(runs, ("model", "lr", "seed"))
 
 
 def _at_chosen_rates(runs: pd.DataFrame, inputs: FigureInputs) -> pd.DataFrame:
-    """Return task averages by model and seed, at the rates that the rule chooses."""
+    """Return task averages by model and seed, at the learning rates that the selection rule of the inputs chooses."""
     selected = select_runs(runs, inputs.settings.selection)
     return _task_averages(selected, ("model", "seed"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Spread(FigureSpec):
-    """A figure of centred scores, a panel a task."""
+    """A figure of centred scores, with one panel for each task."""
 
     columns: Mapping[str, tuple[Look, Sequence[str]]]
-    """The look and the models of each column, left to right."""
+    """For each column of a panel, left to right, its look and the models whose scores it shows."""
     scores: Callable[[pd.DataFrame, FigureInputs], pd.DataFrame]
-    """Runs of these models and the inputs -> columns `task, model, seed, score` and what else `each` names."""
+    """From the runs of these models and the inputs to a frame with a row for each single score: columns `task`,
+    `model`, `seed`, `score`, and any others that `each` names."""
     each: str
     """A format that names a single score, such as `lr {lr:.0e}, seed {seed}`."""
     averaged: bool = False
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
+        """Return the rows of all columns, by task and column.
+
+        Raises:
+            UserError: the source has no runs, or none that give a task average of the figure's models.
+        """
         runs = inputs.source.need_runs(self.label)
-        every = [name for _, names in self.columns.values() for name in names]
-        scores = self.scores(runs[runs["model"].isin(every)], inputs)
+        models: list[str] = []
+        for _, names in self.columns.values():
+            models += names
+        scores = self.scores(runs[runs["model"].isin(models)], inputs)
         rows: list[list[object]] = []
         for task in TASKS:
             of_task = scores[scores["task"] == task]
@@ -97,16 +110,26 @@ class _Spread(FigureSpec):
                 rows += self._column(column, task, of_task)
         if not rows:
             raise UserError(
-                f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(every)}; an "
+                f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(models)}; an "
                 f"average needs {inputs.source.average_needs}, at the same seed"
             )
+        # The last of these columns is `source`, which is the same in all rows.
         data = pd.DataFrame(rows, columns=FIGURE_COLUMNS[:-1])
         return data.assign(source=inputs.source.name)
 
     def _column(
         self, column: str, task: str, scores: pd.DataFrame
     ) -> Iterator[list[object]]:
-        """Yield the row of a column's standard deviation, and one for each of its scores."""
+        """Yield the row of a column's standard deviation, then a row for each of its single scores.
+
+        Args:
+            column: its name.
+            task: the task of its panel.
+            scores: all scores of the task, as the field `scores` returns them.
+
+        Yields:
+            The values of `FIGURE_COLUMNS` but for `source`: panel, series, model, x, mean, low, high, n_seeds, interval.
+        """
         _, models = self.columns[column]
         part = scores[scores["model"].isin(list(models))]
         if part.empty:
@@ -116,8 +139,8 @@ class _Spread(FigureSpec):
         # Divided by n - 1; the paper does not say whether it divides by n or n - 1.
         sd = float(np.std(centred, ddof=1)) if len(centred) > 1 else np.nan
         names = " ".join(dict.fromkeys(part["model"]))
-        seeds = part["seed"].nunique()
-        yield [task, column, names, column, 0.0, -sd, sd, seeds, _SD]
+        n_seeds = part["seed"].nunique()
+        yield [task, column, names, column, 0.0, -sd, sd, n_seeds, _SD]
         no_interval = (np.nan, np.nan)
         for value, single in zip(centred, part.to_dict("records"), strict=True):
             series = f"{column}: {self.each.format_map(single)}"
@@ -125,15 +148,16 @@ class _Spread(FigureSpec):
             yield [task, series, model, column, float(value), *no_interval, 1, _SINGLE]
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
-        """Return how much wider the first column spreads than the second, by task."""
+        """Return a sentence: for each task, the first column's standard deviation divided by the second column's."""
         del inputs
         of_columns = data[data["interval"] == _SD]
-        bars = of_columns.pivot(index="panel", columns="series", values="high")
+        # The upper end of a column's interval is its standard deviation, since its mean is 0.
+        sds = of_columns.pivot(index="panel", columns="series", values="high")
         first, second = self.columns
-        if first not in bars or second not in bars:
+        if first not in sds or second not in sds:
             return ""
-        ratios = bars[first] / bars[second]
-        # A column with a single score of a task has no spread, and the ratio is nan.
+        ratios = sds[first] / sds[second]
+        # A column with a single score of a task has no standard deviation, and the ratio is nan.
         known = ratios.reindex(list(TASKS)).dropna()
         if known.empty:
             return ""
@@ -141,6 +165,7 @@ class _Spread(FigureSpec):
         return f"Spread of {first} over that of {second}: {parts}"
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        """Return the page of panels."""
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(centred=True),
@@ -155,14 +180,16 @@ class _Spread(FigureSpec):
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:
+        """Return a sentence for each task: the standard deviation of each column, and how many scores it is of."""
         sentences = []
         for task, rows in data.groupby("panel", sort=False):
-            bars = rows[rows["interval"] == _SD]
+            of_columns = rows[rows["interval"] == _SD]
             single = rows[rows["interval"] == _SINGLE]
+            # The x of a single score is the name of its column.
             counts = Counter(single["x"])
             parts = []
-            for column, high in records(bars, "series", "high"):
-                parts.append(f"{column} {high:.2f} points over {counts[column]} scores")
+            for column, sd in records(of_columns, "series", "high"):
+                parts.append(f"{column} {sd:.2f} points over {counts[column]} scores")
             protocol = TASKS[str(task)]
             title = f"{protocol.title} ({protocol.metric})"
             sentences.append(f"{title}: {'; '.join(parts)}.")
