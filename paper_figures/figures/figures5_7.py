@@ -128,7 +128,7 @@ class _Spread(FigureSpec):
             scores: all scores of the task, as the field `scores` returns them.
 
         Yields:
-            The values of `FIGURE_COLUMNS` but for `source`: panel, series, model, x, mean, low, high, n_seeds, interval.
+            The values of `FIGURE_COLUMNS` but `source`: panel, series, model, x, mean, low, high, n_seeds, interval.
         """
         _, models = self.columns[column]
         part = scores[scores["model"].isin(list(models))]

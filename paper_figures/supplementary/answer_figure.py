@@ -1,4 +1,9 @@
-"""The answer in one picture: two schedules as bars, and by how much the one with CLM first is ahead on each task."""
+"""The answer in one picture: two schedules as bars, and by how much the one with CLM first is ahead on each task.
+
+The paper's question is whether to pretrain with MLM alone, or with CLM first and then MLM. The answer is judged as a
+finding of the paper is (`analysis.claims`): there is a comparison of the two for each task and budget (the steps of
+pretraining).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,9 @@ from paper_figures.supplementary.findings_figure import details
 from pretraining.paper_models import find_model
 
 _SIZE = 8.6
-"""Points of its type: it is read at 800 px too."""
+"""Type size in points: the picture is also read at a width of 800 px."""
+# Lengths in inches. Across: the margins, where the first panel begins, the gap between panels. Down: the heading, the
+# bars of the schedules, the titles of the panels, one row of a panel, the labels of the ticks.
 _EDGE, _LEFT, _GAP, _HEAD, _BARS, _TITLES, _ROW, _TICKS = (
     0.12,
     0.86,
@@ -54,25 +61,29 @@ _BARS_OF = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Answer(FigureSpec):
-    """A panel a task, a row a budget.
+    """The figure: a panel for each task, in it a row for each budget.
 
-    `says` is the outcome of a comparison on its own. `p_holm` and `says_holm` are after Holm's adjustment over the
-    comparisons of all splits; the title counts these outcomes.
+    In the data, `says` is the outcome of a comparison on its own: `holds` if CLM first is clearly better, `fails` if it
+    is clearly worse, `open` if neither, or `not run` if the source lacks its scores. `p_holm` and `says_holm` are after
+    Holm's adjustment over the comparisons of all splits; the title counts these outcomes.
     """
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
+        """Return the columns `_COLUMNS`, a row for each comparison of the answer."""
         rows = []
         judged = inputs.assessment.judged[ANSWER]
-        counted = {part.branch.node.label: part for part in judged.counted}
+        # A comparison is in `counted`, by its label, if the source has its scores.
+        parts = {part.branch.node.label: part for part in judged.counted}
         for result in judged.comparisons:
             models = map(find_model, result.comparison.models)
             # Both models have the budget's steps, so that either says in which row the comparison is drawn.
             steps = min(model.steps for model in models if model)
             row = [result.task, steps, result.effect, result.low, result.high]
-            part = counted.get(result.label)
+            part = parts.get(result.label)
             if part is None:
                 row += ["not run", math.nan, "not run"]
             else:
+                # The p of the side that the evidence leans to.
                 p_holm = min(part.p_for_holm, part.p_against_holm)
                 row += [part.branch.outcome, p_holm, part.counted]
             rows.append(row)
@@ -82,53 +93,58 @@ class _Answer(FigureSpec):
         return details(inputs)
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
-        main = inputs.assessment.judged[ANSWER]
-        if not main.known:
+        """Return in how many comparisons CLM first is clearly better and clearly worse, as a sentence."""
+        answer = inputs.assessment.judged[ANSWER]
+        if not answer.known:
             return "This source does not compare CLM first with MLM alone"
-        of = f"{main.known} comparisons{main.not_run}"
-        better = main.holds_in or "none"
-        worse = main.fails_in or "none"
+        comparisons = f"{answer.known} comparisons{answer.not_run}"
+        better = answer.holds_in or "none"
+        worse = answer.fails_in or "none"
         return (
-            f"CLM first is clearly better than MLM alone in {better} of {of}, "
+            f"CLM first is clearly better than MLM alone in {better} of {comparisons}, "
             f"clearly worse in {worse}"
         )
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        """Return the page: the schedules above, the panels of the tasks side by side below."""
         budgets = sorted(set(data["steps"]))
-        tall = _ROW * len(budgets)
-        sheet = Sheet(caption, body=_HEAD + _BARS + _TITLES + tall + _TICKS)
+        panel_height = _ROW * len(budgets)
+        sheet = Sheet(caption, body=_HEAD + _BARS + _TITLES + panel_height + _TICKS)
         bars_bottom = sheet.height - _HEAD - _BARS
         bars = sheet.axes(_EDGE, bars_bottom, WIDTH - 2 * _EDGE, _BARS)
         draw_schedules(bars, list(_BARS_OF.items()), size=_SIZE)
-        wide = (WIDTH - _EDGE - _LEFT - _GAP * (len(TASKS) - 1)) / len(TASKS)
-        foot = sheet.foot + _TICKS
+        panels_width = WIDTH - _EDGE - _LEFT - _GAP * (len(TASKS) - 1)
+        panel_width = panels_width / len(TASKS)
+        bottom = sheet.foot + _TICKS
+        top = bottom + panel_height
         low, high = _ends(data)
-        for place, task in enumerate(TASKS.values()):
-            left = _LEFT + place * (wide + _GAP)
-            ax = sheet.axes(left, foot, wide, tall)
+        for column, task in enumerate(TASKS.values()):
+            left = _LEFT + column * (panel_width + _GAP)
+            ax = sheet.axes(left, bottom, panel_width, panel_height)
             ax.set_xlim(low, high)
+            # A row has its middle at 0, 1, 2 and so on, counted from the top.
             ax.set_ylim(len(budgets) - 0.5, -0.5)
             ax.set_yticks([])
             ax.tick_params(labelsize=_SIZE)
             ax.grid(axis="x", color=LIGHT)
             ax.axvline(0, color=INK, linewidth=1.0)
-            around = MaxNLocator(4, integer=True).tick_values(low, high)
+            round_ticks = MaxNLocator(4, integer=True).tick_values(low, high)
             # Matplotlib would widen the axis to ticks beyond its ends.
-            ticks = [int(tick) for tick in around if low <= tick <= high]
+            ticks = [int(tick) for tick in round_ticks if low <= tick <= high]
             ax.set_xticks(ticks, [_signed(tick) for tick in ticks])
             _draw_rows(ax, data[data["panel"] == task.name], budgets)
-            words = _IN_WORDS[task.name]
-            words_y = foot + tall + 0.08
-            sheet.text(left, words_y, words, fontsize=_SIZE, fontweight="bold")
-        head = foot + tall + 0.3
-        title = "CLM first minus MLM alone (points)"
-        sheet.text(_EDGE, head, title, fontsize=_SIZE, color=GREY)
+            title = _IN_WORDS[task.name]
+            sheet.text(left, top + 0.08, title, fontsize=_SIZE, fontweight="bold")
+        what = "CLM first minus MLM alone (points)"
+        sheet.text(_EDGE, top + 0.3, what, fontsize=_SIZE, color=GREY)
+        # Left of the first panel, the budget of each row.
         for row, steps in enumerate(budgets):
-            y = foot + tall - _ROW * (row + 0.5)
+            y = top - _ROW * (row + 0.5)
             sheet.text(_EDGE, y, f"{steps // 1000}K steps", fontsize=_SIZE, va="center")
         return sheet.finish(heading)
 
     def describe(self, data: pd.DataFrame) -> str:
+        """Return the sentences of the alt text: the schedules, then for each task the difference at each budget."""
         bars = f"Two bars: MLM alone; CLM for {SPLIT} %, then MLM for {100 - SPLIT} %."
         columns = ("steps", "effect", "low", "high", "says")
         parts = []
@@ -152,17 +168,24 @@ def _signed(tick: int) -> str:
 
 
 def _ends(data: pd.DataFrame) -> tuple[float, float]:
-    """Return the ends of the axis that all panels share."""
+    """Return the ends of the x axis that all panels share, in points: 0 and all intervals are within them."""
     values = data[["effect", "low", "high"]].to_numpy(dtype=float)
+    # Comparisons that were not run have no numbers.
     values = values[np.isfinite(values)]
     lowest = float(values.min(initial=0)) - 0.4
     highest = float(values.max(initial=0)) + 0.4
-    # Small differences do not fill the panels.
+    # The axis reaches at least from -2 to 2, so that small differences do not fill the panels.
     return min(-2.0, lowest), max(2.0, highest)
 
 
 def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
-    """Draw a task's differences with their intervals; the mark of an open one (after Holm's adjustment) is hollow."""
+    """Draw a task's differences with their intervals; the mark of an open one (after Holm's adjustment) is hollow.
+
+    Args:
+        ax: the panel of the task.
+        data: the rows of the task; their index holds the number of the row in the CSV.
+        budgets: the steps of the panel's rows, from top to bottom.
+    """
     columns = ("steps", "effect", "low", "high", "says", "says_holm")
     rows = zip(data.index, records(data, *columns), strict=True)
     for index, (steps, effect, low, high, says, says_holm) in rows:

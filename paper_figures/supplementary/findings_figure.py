@@ -27,7 +27,7 @@ from paper_figures.figure import FigureInputs, FigureSpec, point_id
 from paper_figures.words import selection_sentence
 
 MARKERS = dict(zip(OUTCOMES, ("o", "X", "s", "v"), strict=True))
-"""Of each outcome, which has a colour and a word of its own too."""
+"""The marker of each outcome; an outcome also has a colour and a word of its own."""
 
 _HEADS = ("", "", "verdict", f"mean, {LEVEL_IN_WORDS}", "Holm p")
 _BOLD = (True, False, True, False, False)
@@ -38,7 +38,9 @@ _CLAIM_HALF, _RANGE_BELOW, _MEAN_ABOVE = 0.42, 0.26, 0.1
 """Within a row, which is 1 high: half the height of the claimed region; how far below and above the middle of the row
 the range of the comparisons and their mean are drawn."""
 _EDGE, _PAD = 0.12, 0.1
+"""Inches of the margins, and of the room between two columns."""
 _ROW, _TITLE, _TICKS, _HEAD = 0.2, 0.22, 0.24, 0.5
+"""Heights in inches: a row, the title above a block of rows, the labels of the ticks below it, the page's heading."""
 _RATIOS, _UNKNOWN = "ratio of sd", ""
 _TITLES = {
     "points": "Differences (points)",
@@ -50,46 +52,58 @@ _TITLES = {
 
 
 def findings_data(assessment: Assessment) -> pd.DataFrame:
-    """Return what is drawn.
+    """Return the data of the figure: for each finding a row for each of its comparisons, and one for their mean.
 
     Returns:
         Columns `id, finding, outcome, verdict, holds, role, contrast, unit, effect, low, high, region_low,
-        region_high, p, p_holm`;
-        `role` being `decisive` (one row a finding, the most adverse comparison), `typical` (the mean of the finding's
-        comparisons) or `other`.
+        region_high, text, p, p_holm`. `role` is `decisive` for the most adverse comparison, of which every finding has
+        one row; `typical` for the mean of the finding's comparisons; `other` for every other comparison.
     """
-    drawn: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for name in FINDINGS:
-        main = assessment.judged[name]
-        holds = f"{main.holds_in} of {main.known}" if main.known else ""
-        base = {
+        judged = assessment.judged[name]
+        # How many parts of the finding hold, as text; empty if the source knows none.
+        holds = f"{judged.holds_in} of {judged.known}" if judged.known else ""
+        of_finding = {
             "id": name,
-            "finding": main.finding.short,
-            "outcome": main.outcome,
-            "verdict": main.verdict,
+            "finding": judged.finding.short,
+            "outcome": judged.outcome,
+            "verdict": judged.verdict,
             "holds": holds,
         }
-        drawn.append(base | _point(main.decisive, "decisive"))
-        if main.known:
-            drawn[-1] |= {"p": main.p_raw, "p_holm": main.p_holm}
-        if main.mean is not None:
-            drawn.append(base | _point(main.mean, _MEAN_ROLE))
-        for result in main.known_comparisons:
-            if result is not main.decisive:
-                drawn.append(base | _point(result, "other"))
-    return pd.DataFrame(drawn)
+        decisive = of_finding | _point(judged.decisive, "decisive")
+        # Only a finding as a whole has p's: they are written into the row of its most adverse comparison.
+        if judged.known:
+            decisive |= {"p": judged.p_raw, "p_holm": judged.p_holm}
+        rows.append(decisive)
+        if judged.mean is not None:
+            rows.append(of_finding | _point(judged.mean, _MEAN_ROLE))
+        for result in judged.known_comparisons:
+            if result is not judged.decisive:
+                rows.append(of_finding | _point(result, "other"))
+    return pd.DataFrame(rows)
 
 
 def _point(result: Result, role: str) -> dict[str, object]:
-    """Return what is drawn of a comparison: its effect with interval, and the claimed region."""
-    claimed = result.comparison
-    point: dict[str, object] = {"role": role, "contrast": result.label}
-    point |= {"unit": result.unit, "effect": result.effect}
-    point |= {"low": result.low, "high": result.high}
-    point |= {"region_low": claimed.low, "region_high": claimed.high}
-    point["text"] = format_effect(result)
-    # Only a finding as a whole has p's: they are written into the row of its most adverse comparison.
-    return point | {"p": math.nan, "p_holm": math.nan}
+    """Return the columns of a row that are about its comparison: its effect with interval, and the claimed region.
+
+    The finding claims that the effect is in this region, from `region_low` to `region_high`, of which one is infinite
+    if the claim has only one end. The p's are nan.
+    """
+    comparison = result.comparison
+    return {
+        "role": role,
+        "contrast": result.label,
+        "unit": result.unit,
+        "effect": result.effect,
+        "low": result.low,
+        "high": result.high,
+        "region_low": comparison.low,
+        "region_high": comparison.high,
+        "text": format_effect(result),
+        "p": math.nan,
+        "p_holm": math.nan,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,43 +117,51 @@ class _Claims(FigureSpec):
         return details(inputs)
 
     def finding(self, data: pd.DataFrame, inputs: FigureInputs) -> str:
+        """Return how many findings hold, as a sentence."""
+        # Every finding has one decisive row.
         outcomes = list(data.loc[data["role"] == "decisive", "outcome"])
         return (
             f"{outcomes.count(HOLDS.name)} of {len(outcomes)} findings hold as stated"
         )
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
+        """Return the page: blocks of findings by unit, a line of texts and a row of an axis for each finding."""
         shown = towards_support(data)
         decisive = shown[shown["role"] == "decisive"]
-        # Points, slopes and ratios have no common axis.
+        # Points, slopes and ratios have no common axis: each unit is a block of rows. So are findings without a number.
         units = decisive["unit"].where(decisive["effect"].notna(), _UNKNOWN)
         blocks = []
         for unit in _TITLES:
             rows = decisive[units == unit]
             if len(rows):
                 blocks.append((unit, rows))
+        # `_TITLES` has all units that findings are stated in.
         assert sum(len(rows) for _, rows in blocks) == len(decisive)
         block_heights = []
         for unit, rows in blocks:
             ticks_height = 0.0 if unit == _UNKNOWN else _TICKS
             block_heights.append(_TITLE + _ROW * len(rows) + ticks_height)
         sheet = Sheet(caption, body=_HEAD + sum(block_heights), below=0.14)
-        lines = {}
+        # The texts of each finding, by the index of its decisive row: one for each column of texts, as in `_HEADS`.
+        texts_of = {}
         for number, row in decisive.iterrows():
             mean, p_holm = _mean(data, row["id"]), format_p(row["p_holm"])
-            lines[number] = (row["id"], row["finding"], row["verdict"], mean, p_holm)
-        # Widths of the columns of text, in inches; the axis, left of the verdict, takes the rest of the page.
+            texts_of[number] = (row["id"], row["finding"], row["verdict"], mean, p_holm)
+        # A column of texts is as wide as its widest text, in inches.
         widths = []
-        texts_of_columns = zip(_HEADS, *lines.values(), strict=True)
-        for texts, is_bold in zip(texts_of_columns, _BOLD, strict=True):
+        columns_of_texts = zip(_HEADS, *texts_of.values(), strict=True)
+        for texts, is_bold in zip(columns_of_texts, _BOLD, strict=True):
             widths.append(max(inches(text, bold=is_bold) for text in texts))
         ids, names, words, numbers, ps = widths
+        # From left to right: id, finding, axis, verdict, mean and p. The axis takes the rest of the page.
         axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
         left = _EDGE + ids + names + 2 * _PAD
-        of_verdict = left + axis + 2.4 * _PAD
-        of_mean = of_verdict + words + _PAD
-        of_p = of_verdict + words + numbers + 2 * _PAD
-        columns = (_EDGE, _EDGE + ids + _PAD, of_verdict, of_mean, of_p)
+        # Between the axis and the verdict is room for a mark.
+        verdict_x = left + axis + 2.4 * _PAD
+        mean_x = verdict_x + words + _PAD
+        p_x = verdict_x + words + numbers + 2 * _PAD
+        columns = (_EDGE, _EDGE + ids + _PAD, verdict_x, mean_x, p_x)
+        # From here on downwards; `top` is the upper edge of what comes next.
         top = sheet.height - _HEAD
         for x, text in zip(columns, _HEADS, strict=True):
             sheet.text(x, top + 0.04, text, color=GREY)
@@ -149,13 +171,14 @@ class _Claims(FigureSpec):
                 _EDGE, title_y, _TITLES[unit], fontsize=TITLE_SIZE, fontweight="bold"
             )
             top -= _TITLE
-            low = top - _ROW * len(rows)
+            bottom = top - _ROW * len(rows)
             if unit != _UNKNOWN:
-                _draw_block(sheet.axes(left, low, axis, top - low), rows, shown, axis)
+                ax = sheet.axes(left, bottom, axis, top - bottom)
+                _draw_block(ax, rows, shown, axis)
             for place, (number, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
-                _write_row(sheet, y, columns, lines[number], outcome)
-                # The mark stands left of the verdict, so that a finding without a number on the axis has it too.
+                _write_row(sheet, y, columns, texts_of[number], outcome)
+                # The mark stands left of the verdict, so that a finding without a number on the axis also has it.
                 mark = Line2D(
                     [(left + axis + 1.3 * _PAD) / WIDTH],
                     [y / sheet.height],
@@ -167,14 +190,16 @@ class _Claims(FigureSpec):
                     transform=sheet.figure.transFigure,
                 )
                 sheet.figure.add_artist(mark)
-            top = low - _TICKS
+            top = bottom - _TICKS
         return sheet.finish(heading)
 
     def describe(self, data: pd.DataFrame) -> str:
+        """Return the sentences of the alt text: how many findings have which outcome, then each finding's verdict."""
         decisive = data[data["role"] == "decisive"]
         counts = Counter(decisive["outcome"])
-        found = [name for name in OUTCOMES if counts[name]]
-        tally = ", ".join(f"{counts[name]} {name}" for name in found)
+        # In the order of `OUTCOMES`, without those that no finding has.
+        outcomes = [name for name in OUTCOMES if counts[name]]
+        tally = ", ".join(f"{counts[name]} {name}" for name in outcomes)
         lines = [f"Forest plot of {len(decisive)} findings: {tally}."]
         for record in decisive.to_dict("records"):
             finding = f"{record['id']}, {record['finding']}"
@@ -186,7 +211,15 @@ class _Claims(FigureSpec):
 def _write_row(
     sheet: Sheet, y: float, columns: Sequence[float], texts: Sequence[str], outcome: str
 ) -> None:
-    """Write the texts of a finding, the verdict in its colour."""
+    """Write the texts of a finding in a line, the verdict in its colour.
+
+    Args:
+        sheet: the page.
+        y: the height of the line.
+        columns: the left edge of each column.
+        texts: the text of each column: id, finding, verdict, mean, p.
+        outcome: the finding's outcome, which has a colour.
+    """
     inks = (INK, INK, VERDICT[outcome], INK, GREY)
     for x, text, ink, is_bold in zip(columns, texts, inks, _BOLD, strict=True):
         weight = "bold" if is_bold else "normal"
@@ -206,12 +239,14 @@ def details(inputs: FigureInputs) -> str:
 
 
 def towards_support(data: pd.DataFrame) -> pd.DataFrame:
-    """Return effects, intervals and regions turned so that right supports the claim.
+    """Return the data with effects, intervals and claimed regions turned so that farther right supports the claim more.
 
-    A claim below a number becomes one above: differences change their sign, ratios are inverted.
+    A claim that the effect is below a number becomes one that it is above a number: differences change their sign,
+    ratios are inverted. All other claims stay as they are.
     """
-    turned = np.isneginf(data["region_low"]) & np.isfinite(data["region_high"])
-    # Turning a side exchanges the ends of an interval.
+    # Such a claim's region has an upper end, and no lower end.
+    is_turned = np.isneginf(data["region_low"]) & np.isfinite(data["region_high"])
+    # For each column, the column that its new values come from: the upper end of an interval becomes the lower one.
     turned_from = {
         "effect": "effect",
         "low": "high",
@@ -219,34 +254,41 @@ def towards_support(data: pd.DataFrame) -> pd.DataFrame:
         "region_low": "region_high",
     }
     result = data.copy()
-    for unit_is_ratio in (False, True):
-        is_of_unit = (data["unit"] == _RATIOS) == unit_is_ratio
-        rows = turned & is_of_unit
+    for is_ratio in (False, True):
+        is_of_unit = (data["unit"] == _RATIOS) == is_ratio
+        rows = is_turned & is_of_unit
         for column, other in turned_from.items():
             values = data.loc[rows, other]
-            result.loc[rows, column] = 1 / values if unit_is_ratio else -values
-    result.loc[turned, "region_high"] = math.inf
+            result.loc[rows, column] = 1 / values if is_ratio else -values
+    result.loc[is_turned, "region_high"] = math.inf
     return result
 
 
 def _main(data: pd.DataFrame, number: Hashable) -> pd.Series:
     """Return the row of a finding's mean, or without a mean the row of its most adverse comparison.
 
-    `number` is the index of the most adverse comparison.
+    Args:
+        data: the rows of all findings.
+        number: the index of the finding's most adverse comparison.
     """
     adverse = data[data.index == number]
-    mean = data[data["id"].isin(adverse["id"]) & (data["role"] == _MEAN_ROLE)]
+    is_of_finding = data["id"].isin(adverse["id"])
+    mean = data[is_of_finding & (data["role"] == _MEAN_ROLE)]
     # A mean in another unit than the block's axis cannot be drawn on it.
     mean = mean[mean["effect"].notna() & mean["unit"].isin(adverse["unit"])]
     rows = adverse if mean.empty else mean
+    # A finding has one mean at most, and one most adverse comparison.
     [(_, main)] = rows.iterrows()
     return main
 
 
 def _mean(data: pd.DataFrame, finding: str) -> str:
-    """Return a finding's mean with its interval as `claims` prints it."""
-    texts = data.loc[(data["id"] == finding) & (data["role"] == _MEAN_ROLE), "text"]
-    return next(iter(texts), "-").replace("-", "\u2212")
+    """Return a finding's mean with its interval as the command `claims` prints it; a dash if it has no mean."""
+    is_mean = (data["id"] == finding) & (data["role"] == _MEAN_ROLE)
+    texts = list(data.loc[is_mean, "text"])
+    text = texts[0] if texts else "-"
+    # U+2212 is the minus sign.
+    return text.replace("-", "\u2212")
 
 
 def _face(outcome: str) -> str:
@@ -259,29 +301,38 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
 
     In a row the claimed region is shaded; above its middle is the mean with its interval, below it the comparisons and
     their range.
+
+    Args:
+        ax: the axes of the block.
+        rows: the most adverse comparisons, all in one unit.
+        data: the rows of all findings, turned by `towards_support`.
+        wide: width of the axes, in inches.
     """
     unit = rows["unit"].iloc[0]
     ratios = unit == _RATIOS
+    # A row has its middle at 0, 1, 2 and so on, counted from the top.
     ax.set_ylim(len(rows) - 0.5, -0.5)
     of_unit = data[data["unit"] == unit]
-    ends = of_unit[["effect", "low", "high"]].to_numpy(dtype=float)
-    ends = ends[np.isfinite(ends)]
+    values = of_unit[["effect", "low", "high"]].to_numpy(dtype=float)
+    values = values[np.isfinite(values)]
     # A ratio's interval may reach 0, which a logarithmic axis does not.
     if ratios:
-        ends = ends[ends > 0]
-    bend(ax, float(ends.min()), float(ends.max()), wide, ratios=ratios)
+        values = values[values > 0]
+    bend(ax, float(values.min()), float(values.max()), wide, ratios=ratios)
     low, high = ax.get_xlim()
     ax.grid(visible=False)
     for row, (number, adverse) in enumerate(rows.iterrows()):
-        # A claim without an end is shaded up to the end of the axis.
-        claimed = max(adverse["region_low"], low), min(adverse["region_high"], high)
+        # Where the claimed region is infinite, it is shaded up to the end of the axis.
+        shaded_from = max(adverse["region_low"], low)
+        shaded_to = min(adverse["region_high"], high)
         heights = [row - _CLAIM_HALF, row + _CLAIM_HALF]
-        ax.fill_betweenx(heights, *claimed, color=LIGHT, linewidth=0)
+        ax.fill_betweenx(heights, shaded_from, shaded_to, color=LIGHT, linewidth=0)
         is_of_finding = data["id"] == adverse["id"]
         is_comparison = (data["role"] != _MEAN_ROLE) & data["effect"].notna()
         effects = data.loc[is_of_finding & is_comparison, "effect"]
         main = _main(data, number)
         color = VERDICT[adverse["outcome"]]
+        # The name of a row is its index.
         _draw_range(ax, row, effects, {number: color}, large=main.name)
         _draw_mean(ax, row, main, adverse["outcome"])
     no_effect = 1.0 if ratios else 0.0
@@ -300,13 +351,14 @@ def _draw_range(
 
     Args:
         ax: the axes.
-        row: its place on the y axis.
-        effects: of the comparisons, by their rows in the data.
-        colored: the row of the most adverse comparison, with its colour.
-        large: the row that has a large mark (`_draw_mean`), and so no small one.
+        row: the finding's place on the y axis, which points down.
+        effects: the effects of the comparisons, by the index of their rows in the data.
+        colored: the index of the most adverse comparison, with its colour.
+        large: the index of the row that has a large mark (`_draw_mean`), and so no small one.
     """
     y = row + _RANGE_BELOW
     ax.plot([effects.min(), effects.max()], [y] * 2, color=GREY, linewidth=0.6)
+    # A mean has a row of its own, which is not among the comparisons.
     for number, effect in effects.drop(index=large, errors="ignore").items():
         size, ink = 1.6, GREY
         if number in colored:
