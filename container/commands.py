@@ -56,7 +56,11 @@ def run(
         words: the command to run in the image; put -- before it if it has options such as --help
         bind: another folder to mount in the image (may be repeated)
     """
-    path = next((one.path for one in IMAGES if one.name == image), Path(image))
+    # The name of one of the two images, or the path of any image file.
+    path = Path(image)
+    for known in IMAGES:
+        if known.name == image:
+            path = known.path
     launch(path.resolve(), words, bind)
 
 

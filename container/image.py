@@ -1,7 +1,11 @@
 """The two images: built with everything pinned, and compared with what they were built from.
 
-Packages are downloaded by this machine's own pip and Debian mirror, so its mirrors, proxies, certificates and
-cache are used; the image is then built without network for Python, from files whose hashes the lock holds.
+An image is one .sif file with a Debian system, Python packages and the code of a commit. Python packages are downloaded
+by this machine's own pip and Debian packages from its Debian mirror, so that its mirrors, proxies, certificates and
+cache are used; Python's part of the image is then built without network, from files whose hashes the lock holds.
+
+A lock is a file with the name, version and hash of every package: `requirements/*.txt` of Python's packages,
+`container/*.lock` of Debian's. A snapshot is the state of Debian's packages at a date.
 """
 
 from __future__ import annotations
@@ -67,17 +71,17 @@ class Image:
 
     @property
     def path(self) -> Path:
-        """Where it lands."""
+        """The image file."""
         return BUILD / f"{self.name}.sif"
 
     @property
     def bom(self) -> Path:
-        """Where its SBOM lands."""
+        """The file next to it that lists its packages (SBOM)."""
         return self.path.with_suffix(".sbom.json")
 
     @property
     def context(self) -> Path:
-        """The folder that its build reads, and logs to."""
+        """The folder from which it is built; the build's log is written there as well."""
         return BUILD / "container" / self.name
 
     @property
@@ -87,7 +91,7 @@ class Image:
 
     @property
     def debian_lock(self) -> Path:
-        """Debian packages it holds, with versions and hashes; those of another machine than x86-64 are other files."""
+        """The lock of its Debian packages for this machine's processor."""
         machine = platform.machine()
         # Debian calls aarch64 arm64; x86-64 is the usual machine and has no ending.
         endings = {"x86_64": "", "aarch64": "-arm64"}
@@ -96,7 +100,7 @@ class Image:
 
     @property
     def requirements(self) -> Path:
-        """Hash-locked Python packages it holds, without those of tests."""
+        """The lock of its Python packages; those that only tests need are not among them."""
         name = "full-image" if self.name == "full" else self.name
         return ROOT / "requirements" / f"{name}.txt"
 
@@ -111,10 +115,18 @@ def image_record(image: Path) -> Path:
 
 
 _DEBIAN_URL = re.compile(r"^[^#]*?\b(https?://[^\s\]]+/debian/?)(?=\s|$)", re.MULTILINE)
+"""An address that ends in /debian, before any # of its line, as in both forms of apt's files:
+`deb [arch=amd64] http://deb.debian.org/debian bookworm main` and `URIs: http://deb.debian.org/debian`."""
 
 
 def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
-    """Return the Debian mirror to build from: $DEBIAN_MIRROR, else the first of this machine's apt sources.
+    """Return the address of the Debian mirror to build from.
+
+    It is $DEBIAN_MIRROR, else the first mirror of Debian among this machine's package sources.
+
+    Args:
+        environ: the environment.
+        apt: the folder with the files that list package sources.
 
     Raises:
         UserError: there is none.
@@ -122,8 +134,8 @@ def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
     chosen = environ.get("DEBIAN_MIRROR")
     if chosen:
         return chosen
-    others = sorted((apt / "sources.list.d").glob("*"))
-    for file in [apt / "sources.list", *others]:
+    further_files = sorted((apt / "sources.list.d").glob("*"))
+    for file in [apt / "sources.list", *further_files]:
         if not file.is_file():
             continue
         text = file.read_text("utf-8", errors="replace")
@@ -137,12 +149,17 @@ def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
 
 
 def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
-    """Return where a mirror's host has Debian as of a date, by the paths of Debian's snapshot service; else the mirror.
+    """Return the address at which a mirror's host has Debian's packages of a date; the mirror where it has none.
+
+    Some hosts have old states of Debian as well, at the path of Debian's snapshot service or below the mirror's.
 
     Args:
-        mirror: an address such as https://HOST/debian; with {snapshot} in it nothing is asked.
-        snapshot: the date.
+        mirror: an address such as https://HOST/debian; if it has {snapshot} in it, it is returned as it is.
+        snapshot: the date, such as 20261121T000000Z.
         seconds: how long to wait for an answer.
+
+    Returns:
+        An address with {snapshot} in the place of the date, or `mirror`.
     """
     if "{snapshot}" in mirror:
         return mirror
@@ -153,7 +170,9 @@ def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
         f"{address}/{{snapshot}}",
     ):
         dated = candidate.replace("{snapshot}", snapshot)
+        # Every state of Debian's version bookworm has this file.
         release_file = f"{dated}/dists/bookworm/Release"
+        # An address without the file, or without an answer, raises an error and is passed over.
         with (
             contextlib.suppress(OSError, ValueError),
             urllib.request.urlopen(release_file, timeout=seconds),
@@ -163,8 +182,13 @@ def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
 
 
 def snapshot_of(lock: Path) -> str:
-    """Return the date in a Debian lock's first line, such as 20261121T000000Z."""
+    """Return the date in a Debian lock's first line, such as 20261121T000000Z.
+
+    Raises:
+        UserError: there is no such file, or no date in its first line.
+    """
     text = lock.read_text("utf-8") if lock.is_file() else ""
+    # Such as `# bookworm 20261121T000000Z: name, version and SHA-256 of every Debian package in full.sif`.
     match = re.match(r"# bookworm (\d{8}T\d{6}Z)", text)
     if match is None:
         raise UserError(
@@ -174,12 +198,13 @@ def snapshot_of(lock: Path) -> str:
 
 
 def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> Path:
-    """Build an image and return its path; the old one stays until the new one is whole.
+    """Build an image and return its path; an old image file stays until the new one is whole.
 
     Args:
-        image: which.
-        mirror: Debian mirror; `{snapshot}` in it is replaced by the recorded date.
-        relock: record the Debian packages that the mirror holds today in place of refusing others.
+        image: the image.
+        mirror: address of a Debian mirror; `{snapshot}` in it is replaced by the lock's date.
+        relock: write a new lock with the Debian packages that the mirror has today. Without it, packages that are not
+            those of the lock are refused.
 
     Raises:
         UserError: something that is needed is missing or differs from the locks, or the build failed.
@@ -211,18 +236,21 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     context = _context(image, relock, commit_time)
     definition = image.definition.read_text("utf-8")
     labels = labels_of(definition, arguments, commit_time)
+    # The definition finds the folder at /context, and is filled with the arguments.
     words = ["build", "--force", "--bind", f"{context}:/context"]
     words += ["--mksquashfs-args", mksquashfs_words(context, labels, commit_time)]
     for key, value in arguments.items():
         words += ["--build-arg", f"{key}={value}"]
     target = image.path
+    # The image gets its name when this block ends without an error.
     with atomic_path(target) as unfinished:
         words += [str(unfinished), str(image.definition)]
         _apptainer_build(words, context / "build.log")
         if relock:
             head = f"# bookworm {snapshot}: name, version and SHA-256 of every Debian package in {image.name}.sif\n"
-            found = (context / LOCK).read_text("utf-8")
-            write_text(image.debian_lock, head + found)
+            # Written there by container.packages, which runs at the end of the build.
+            installed = (context / LOCK).read_text("utf-8")
+            write_text(image.debian_lock, head + installed)
         normalise(unfinished, commit_time)
         is_dated = "{snapshot}" in address
         debian = {
@@ -237,7 +265,8 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             "debian": debian,
             "tools": _tools(),
         }
-        bom = context / "sbom.json"  # written there by container/post.sh
+        # Also written there by container.packages.
+        bom = context / "sbom.json"
         hashes = {
             target.name: sha256_file(unfinished),
             image.bom.name: sha256_file(bom),
@@ -249,22 +278,25 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
 
 
 def _check_place(image: Image) -> None:
-    """Refuse to overwrite files of others in the folders of the image and of what it is built from."""
+    """Refuse a build that would overwrite files that no earlier build has written."""
     record = image_record(image.path)
     names = [image.path.name, image.bom.name, record.name]
+    # A folder with the mark is from an earlier build (`_context`), and may be replaced.
     if not is_marked(image.context):
         names.append(image.context.relative_to(BUILD).as_posix())
+    # The record of the last build lists its files. An empty hash stands for any content.
     ours = dict.fromkeys(written_by(record), "")
     remedy = "and the image goes there; move them elsewhere"
     refuse_strangers(BUILD, ours, remedy, among=names)
 
 
 def _commit_in_image() -> str:
-    """Return the commit whose code an image will hold.
+    """Return the commit whose code an image will hold; warn where the checkout has changes, which it will not hold.
 
     Raises:
         UserError: the package is not a git checkout.
     """
+    # The hash; with `-dirty` at its end where files were changed since the commit.
     commit = git_commit()
     if commit == "unknown":
         raise UserError(
@@ -300,18 +332,31 @@ def _tools() -> dict[str, str]:
 def version_line(*command: str) -> str:
     """Return the first line of what a program says of its version; `unknown` where it fails."""
     code, text = Machine().output(command)
-    # Unknown where the program is not on PATH: Apptainer may bring its own mksquashfs.
+    # It also fails where the program is not on PATH: Apptainer may bring its own mksquashfs.
     return "unknown" if code else text.partition("\n")[0]
 
 
 def _git(*words: str) -> str:
+    """Return what a git command prints about this checkout."""
     return subprocess.run(
         ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
     ).stdout
 
 
 def _context(image: Image, relock: bool, commit_time: int) -> Path:
-    """Return the folder that the build reads: wheels, source, Debian lock."""
+    """Make the folder that the build reads, and return it.
+
+    It holds the wheels of all Python packages, the commit's source code as source.tar, and the lock of Debian packages
+    as debian.lock; without that one, the build takes any Debian packages.
+
+    Args:
+        image: the image.
+        relock: whether the build takes any Debian packages.
+        commit_time: time of the commit, in seconds since 1970.
+
+    Raises:
+        UserError: this is another Python or system than the locks are for, or a package could not be downloaded.
+    """
     if sys.version_info[:2] != (3, 11) or sys.platform != "linux":
         raise UserError(
             "images must be built on Linux with Python 3.11, for which the locks were made"
@@ -320,8 +365,8 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
     shutil.rmtree(context, ignore_errors=True)
     mark_cache(context)
     log.info("downloading the packages of %s", image.requirements.relative_to(ROOT))
-    # pip checks the hash of each download, and builds the wheels of packages that exist as source only, by the
-    # setuptools and setuptools-scm of this environment: in isolation it would download the newest, without a hash.
+    # pip checks the hash of each download. A package that exists only as source is built into a wheel by the setuptools
+    # and setuptools-scm of this environment: in isolation pip would download the newest ones, without a hash.
     pip = [
         sys.executable,
         "-m",
@@ -339,6 +384,7 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
         [*pip, *words], stderr=subprocess.PIPE, text=True, env=environ
     )
     if answer.returncode:
+        # The last of pip's errors is in the sentence.
         error = "pip failed"
         for line in answer.stderr.splitlines():
             if line.startswith("ERROR"):
@@ -351,32 +397,41 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
 
 
 def _apptainer_build(words: list[str], log_file: Path) -> None:
-    """Run Apptainer's build and write its output to a file; lines that show progress are also logged."""
+    """Run Apptainer's build and write its output to a file; lines that show progress are also logged.
+
+    Raises:
+        UserError: the build failed; the last lines of the output are in the message.
+    """
     log.info("apptainer %s", " ".join(words))
     try:
         with log_file.open("w", encoding="utf-8") as file:
             for line in stream(words):
                 file.write(line)
+                # So that the file can be read while the build runs.
                 file.flush()
                 if line.startswith(("INFO:", "I: Base system", "error:")):
                     log.info("%s", line.strip()[:160])
     except UserError as error:
-        written = log_file.read_text("utf-8").splitlines()
-        text = "\n".join(f"    {line[:300]}" for line in written[-15:])
-        raise UserError(f"{error}; last lines of {log_file}:\n{text}") from None
+        output = log_file.read_text("utf-8").splitlines()
+        last_lines = "\n".join(f"    {line[:300]}" for line in output[-15:])
+        raise UserError(f"{error}; last lines of {log_file}:\n{last_lines}") from None
 
 
 _REMEDY = "build the image again"
 
 
 def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
-    """Return what was compared and what differs: each byte by the record's hash, what it was built from by the locks'.
+    """Compare an image file with its record, and the record with the locks and the commit of this checkout.
 
-    A newer commit of the code does not make an image another one: it is a warning.
+    The file has to have the hash that the record (`image_record`) lists. The locks have to have the hashes of those
+    that it was built from. A checkout at another commit is only a warning.
 
     Args:
-        image: which of the two it should be.
+        image: which of the two images the file should be.
         path: the image file; `build/<name>.sif` when left out.
+
+    Returns:
+        A line for each comparison; only one if the file is not that of the record, since the rest says nothing then.
 
     Raises:
         UserError: there is no such file.
@@ -400,21 +455,21 @@ def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
         lines.append(
             fail("image", f"found {record['image']}, expected {image.name}; {_REMEDY}")
         )
-    built = record["commit"]
-    hashes = {
+    image_commit = record["commit"]
+    hash_when_built = {
         image.requirements: record["lock"],
         image.debian_lock: record["debian"]["lock"],
     }
-    for lock, digest in hashes.items():
+    for lock, digest in hash_when_built.items():
         name = str(lock.relative_to(ROOT))
         if sha256_file(lock) == digest:
             lines.append(ok(name, "as built"))
             continue
-        changed = f"the image was built from a different version: git diff {built} -- {name}; {_REMEDY}"
+        changed = f"the image was built from a different version: git diff {image_commit} -- {name}; {_REMEDY}"
         lines.append(fail(name, changed))
-    checkout = git_commit()
-    if checkout == built:
-        lines.append(ok("commit", checkout))
+    commit = git_commit()
+    if commit == image_commit:
+        lines.append(ok("commit", commit))
     else:
-        lines.append(warn("commit", f"image: {built}, this checkout: {checkout}"))
+        lines.append(warn("commit", f"image: {image_commit}, this checkout: {commit}"))
     return lines

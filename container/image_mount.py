@@ -18,22 +18,31 @@ _PROGRAMS = ("squashfuse_ll", "squashfuse")
 
 
 def path_with_lasting_mount(machine: Machine, scratch: Path) -> dict[str, str]:
-    """Return PATH with a folder before it that has the mounting programs, started so that they ignore both signals.
+    """Return the variable PATH by which Apptainer finds mounting programs that ignore both signals.
+
+    For each mounting program of the machine, a script of its name is written that ignores the signals and then becomes
+    the program. The folder of the scripts comes first in PATH.
 
     Args:
-        machine: whose programs they are.
-        scratch: this user's folder, where that folder is made; nothing is returned where programs may not run there.
+        machine: the machine, with its programs and its PATH.
+        scratch: this user's folder, in which the folder of the scripts is made.
+
+    Returns:
+        PATH and its value; empty if programs may not run in `scratch`, as on a file system mounted with noexec.
     """
     folder = private_folder(scratch / "mount")
     for name in _PROGRAMS:
-        if (program := machine.which(name)) is None or Path(program).parent == folder:
+        program = machine.which(name)
+        # Within a command that was started with such a PATH, the program that is found is the script itself.
+        if program is None or Path(program).parent == folder:
             continue
-        # Apptainer starts the program without PATH, hence its full path.
+        script = folder / name
+        # Apptainer starts the script without PATH, hence the program's full path.
         write_text(
-            folder / name,
+            script,
             f"#!/bin/sh\ntrap '' TERM USR1\nexec {shlex.quote(program)} \"$@\"\n",
         )
-        (folder / name).chmod(0o700)
-        if not os.access(folder / name, os.X_OK):
+        script.chmod(0o700)
+        if not os.access(script, os.X_OK):
             return {}
     return {"PATH": f"{folder}:{machine.environ.get('PATH', os.defpath)}"}

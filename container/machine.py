@@ -28,14 +28,18 @@ class Machine:
         return self.root / name.lstrip("/")
 
     def which(self, *programs: str) -> str | None:
-        """Return the path of the first of some programs that is there, or None."""
-        found = (
-            shutil.which(program, path=self.environ.get("PATH")) for program in programs
-        )
-        return next(filter(None, found), None)
+        """Return the path of the first of these programs that is on PATH; None if none is."""
+        for program in programs:
+            path = shutil.which(program, path=self.environ.get("PATH"))
+            if path:
+                return path
+        return None
 
     def output(self, command: Sequence[str], seconds: float = 30) -> tuple[int, str]:
-        """Return a command's exit code and what it printed; 127 when it cannot be run, `HANGS`."""
+        """Run a command and return its exit code and what it printed, standard error included.
+
+        The exit code is 127 if the command cannot be run, and `HANGS` if it does not end within `seconds`.
+        """
         # `timeout` ends the whole process group: a site's wrapper may hang in a program that it started.
         words = ["timeout", "--kill-after=5", str(seconds), *command]
         answer = subprocess.run(
@@ -46,29 +50,29 @@ class Machine:
             env=self.environ,
         )
         text = answer.stdout.decode("utf-8", "replace").strip()
-        return answer.returncode, text or (
-            f"no answer within {seconds:.0f} s" if answer.returncode == HANGS else ""
-        )
+        if not text and answer.returncode == HANGS:
+            text = f"no answer within {seconds:.0f} s"
+        return answer.returncode, text
 
     def gpus(self) -> int:
         """Return how many GPUs this machine shows, by their devices or by what nvidia-smi lists."""
         devices = list(self.path("/dev").glob("nvidia[0-9]*"))
-        if self.path(
-            "/dev/kfd"
-        ).exists():  # AMD's; a console's graphics chip has such a device, too
+        # Only AMD's driver for computing has /dev/kfd. Without it, a renderD device may be a console's graphics chip.
+        if self.path("/dev/kfd").exists():
             devices += self.path("/dev/dri").glob("renderD*")
-        listed = (
-            self.output(["nvidia-smi", "-L"])[1] if self.which("nvidia-smi") else ""
-        )
+        listed = ""
+        if self.which("nvidia-smi"):
+            _, listed = self.output(["nvidia-smi", "-L"])
+        # Such a list has a line `GPU 0: NVIDIA H100 ...` for each GPU.
         return max(len(devices), listed.count("GPU "))
 
     def free_gb(self, folder: Path) -> float:
-        """Return the gigabytes a user can still write in a folder."""
-        found = os.statvfs(folder)
-        return found.f_bavail * found.f_frsize / 1e9
+        """Return how many gigabytes a user can still write into a folder."""
+        status = os.statvfs(folder)
+        return status.f_bavail * status.f_frsize / 1e9
 
     def write_problem(self, folder: Path) -> str | None:
-        """Return why a file of 64 KiB cannot be written into a folder, or None."""
+        """Return why a file of 64 KiB cannot be written into a folder; None if it can. The file is removed again."""
         try:
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".clm-or-mlm-") as file:
                 file.write(b"\0" * 65_536)

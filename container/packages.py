@@ -1,5 +1,6 @@
 """What an image holds: Debian and Python packages with versions, hashes and licences, as an SBOM (CycloneDX 1.5).
 
+An SBOM (software bill of materials) is a list of packages in a standard form, here CycloneDX's JSON.
 `python -m container.packages KEY=VALUE...` runs at the end of a build, inside the image, and stops it when the Debian
 packages are not those of the lock. The SBOM has no time stamps, so that equal images have equal files.
 """
@@ -22,7 +23,7 @@ CONTEXT = Path("/context")
 """Where a build shows what was downloaded for it."""
 
 LOCK = "debian.found"
-"""File there with a line for each Debian package, `name version sha256`, as locks have them."""
+"""File in `CONTEXT` with a line for each installed Debian package, `name version sha256`, as locks have them."""
 
 
 class Package(NamedTuple):
@@ -34,20 +35,26 @@ class Package(NamedTuple):
     version: str
     licence: str
     sha256: str
-    """Of the file that it was installed from; `unknown` where that was not here."""
+    """Hash of the file that it was installed from; `unknown` where that file is not at hand."""
 
 
 def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Package]:
-    """Return the Debian packages that are installed, by name."""
+    """Return the Debian packages that are installed, sorted by name.
+
+    Args:
+        archives: folder with the .deb files that they were installed from.
+    """
     command = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Abbrev}\n"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    hashes = {
-        path.name.split("_")[0]: sha256_file(path) for path in archives.glob("*.deb")
-    }
+    hashes = {}
+    for path in archives.glob("*.deb"):
+        # NAME_VERSION_ARCHITECTURE.deb; no name of a package has an underscore.
+        name = path.name.split("_")[0]
+        hashes[name] = sha256_file(path)
     packages = []
     for line in sorted(text.splitlines()):
         name, version, status = line.split()
-        # A package of another status was removed and left its configuration.
+        # `ii` is installed; a package of another status was removed and left its configuration.
         if not status.startswith("i"):
             continue
         licence = f"see /usr/share/doc/{name}/copyright"
@@ -57,32 +64,40 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
 
 
 def python_packages(wheels: Path) -> list[Package]:
-    """Return the Python packages of this environment, by name."""
-    hashes = {
-        _canonical(path.name.split("-")[0]): sha256_file(path)
-        for path in wheels.glob("*.whl")
-    }
+    """Return the Python packages of this environment, sorted by name.
+
+    Args:
+        wheels: folder with the .whl files that they were installed from.
+    """
+    hashes = {}
+    for path in wheels.glob("*.whl"):
+        # NAME-VERSION-....whl; the name in it has no hyphen.
+        name = _canonical(path.name.split("-")[0])
+        hashes[name] = sha256_file(path)
     distributions = {
         _canonical(package.name): package for package in metadata.distributions()
     }
     packages = []
-    for name, found in sorted(distributions.items()):
+    for name, package in sorted(distributions.items()):
         digest = hashes.get(name, "unknown")
-        packages.append(Package("pypi", name, found.version, _licence(found), digest))
+        licence = _licence(package)
+        packages.append(Package("pypi", name, package.version, licence, digest))
     return packages
 
 
 def _canonical(name: str) -> str:
+    """Return the one name that all spellings of a Python package's name stand for."""
     # A wheel's file has `_` where its package may have `-` or `.`.
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _licence(package: metadata.Distribution) -> str:
-    """Return a package's SPDX expression, else its classifiers, else its own first words."""
+    """Return a package's licence as its metadata name it: an SPDX expression, else classifiers, else free text."""
     fields = package.metadata.json
     expression = fields.get("license_expression")
     if expression:
         return str(expression)
+    # Such as `License :: OSI Approved :: MIT License`, of which the last part is the name.
     names = []
     for line in fields.get("classifier") or []:
         if line.startswith("License :: "):
@@ -96,9 +111,15 @@ def _licence(package: metadata.Distribution) -> str:
 
 
 def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any]:
-    """Return packages, and the image's properties, as a CycloneDX document."""
+    """Return packages as a CycloneDX document.
+
+    Args:
+        packages: what the image holds.
+        about: properties of the image, such as its commit, by name.
+    """
     components = []
     for kind, name, version, licence, sha256 in packages:
+        # A package URL, the standard name of a package in any ecosystem.
         purl = f"pkg:{kind}/{name}@{version}"
         row: dict[str, Any] = {"type": "library", "bom-ref": purl, "name": name}
         row |= {
@@ -119,10 +140,20 @@ def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the SBOM of the image that is being built, if its Debian packages are those of the lock."""
+    """Write the SBOM of the image that is being built, if its Debian packages are those of the lock.
+
+    Args:
+        argv: properties of the image, each as KEY=VALUE.
+
+    Raises:
+        UserError: other Debian packages are installed.
+    """
     debian = debian_packages()
-    installed = [f"{one.name} {one.version} {one.sha256}" for one in debian]
+    installed = []
+    for package in debian:
+        installed.append(f"{package.name} {package.version} {package.sha256}")
     lock = CONTEXT / "debian.lock"
+    # There is no lock in the folder if this build is to make a new one.
     if lock.is_file():
         _check_debian(installed, lock)
     write_text(CONTEXT / LOCK, "".join(f"{line}\n" for line in installed))
@@ -142,18 +173,19 @@ def _check_debian(installed: Sequence[str], lock: Path) -> None:
         lock: a file of such lines, and comments.
     """
     lines = lock.read_text("utf-8").splitlines()
-    wanted = {line for line in lines if not line.startswith("#")}
-    missing = wanted - set(installed)
-    others = set(installed) - wanted
+    locked = {line for line in lines if not line.startswith("#")}
+    missing = locked - set(installed)
+    others = set(installed) - locked
     if not missing and not others:
         return
+    # By name, version and hash of the packages that differ: as in the lock, and as installed.
     old = dict(line.split(" ", 1) for line in missing)
     new = dict(line.split(" ", 1) for line in others)
-    moves = []
+    changes = []
     for name in sorted(old | new):
-        moves.append(f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}")
+        changes.append(f"{name} {old.get(name, 'none')} -> {new.get(name, 'none')}")
     raise UserError(
-        f"the mirror does not have the packages in {lock.name}: {'; '.join(moves)}; use a mirror of the recorded "
+        f"the mirror does not have the packages in {lock.name}: {'; '.join(changes)}; use a mirror of the recorded "
         "date (--mirror) or record the new set (--relock)"
     )
 

@@ -1,7 +1,8 @@
 """What runs an image, a .sif file: Apptainer, SingularityCE, or Apptainer under its other name `singularity`.
 
-Nothing of the user's leaks into an image but variables for devices, jobs and networks. What a runtime can do is asked
-by starting it (`identity_of`), not read from its version.
+A command in an image does not see the user's home, and of the user's variables only those for devices, jobs and
+networks. Whether such a program can run an image is found out by starting the image (`identity_of`), not by the
+program's version.
 """
 
 from __future__ import annotations
@@ -41,12 +42,23 @@ def program_of(machine: Machine) -> str | None:
 def _by_spython(
     machine: Machine, seconds: float, *question: str
 ) -> tuple[int, str] | None:
-    """Return the exit code and the answer of `container.client`; None where Apptainer itself is to be asked."""
+    """Ask Apptainer by the library spython, in a process of its own (`container.client`).
+
+    Args:
+        machine: the machine.
+        seconds: how long the process may take.
+        question: the words that `container.client` takes.
+
+    Returns:
+        The process's exit code, 0 or `HANGS`, and what it printed; None where Apptainer itself is to be asked.
+    """
     # spython starts `singularity`, an alias that some sites leave out.
     if machine.which("singularity") is None:
         return None
     client = Path(__file__).with_name("client.py")
+    # With -P the client's folder is not searched for modules.
     code, text = machine.output([sys.executable, "-P", str(client), *question], seconds)
+    # After `HANGS` Apptainer is not asked again: it would take as long. After a failure it may still answer.
     return (code, text) if code in (0, HANGS) else None
 
 
@@ -62,26 +74,32 @@ def version_of(machine: Machine, seconds: float = SECONDS) -> tuple[str, str]:
             "apptainer is not on PATH; load your site's module (often `module load apptainer`; for jobs, add it to "
             "`modules` in the site's file) or install it"
         )
-    code, text = _by_spython(machine, seconds, "version") or machine.output(
-        [program, "--version"], seconds
-    )
+    answer = _by_spython(machine, seconds, "version")
+    if answer is None:
+        answer = machine.output([program, "--version"], seconds)
+    code, text = answer
     if code:
-        last = (text or "no message").splitlines()[-1]
+        last_line = (text or "no message").splitlines()[-1]
         raise UserError(
-            f"`{program} --version` exited with code {code} ({last}), so no image can run here; if user namespaces are "
-            "disabled, ask your site to enable them or to provide another build of apptainer"
+            f"`{program} --version` exited with code {code} ({last_line}), so no image can run here; if user "
+            "namespaces are disabled, ask your site to enable them or to provide another build of apptainer"
         )
+    # Lines above the last may be warnings.
     return program, (text or "no version named").splitlines()[-1]
 
 
 def stream(words: Sequence[str]) -> Iterator[str]:
     """Run an Apptainer command and yield the lines of its output and errors as they come.
 
+    Args:
+        words: the command and its arguments, such as `test` and an image.
+
     Raises:
         UserError: it ended with an error.
     """
+    program, _ = version_of(Machine())
     with subprocess.Popen(
-        [version_of(Machine())[0], *words],
+        [program, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -102,24 +120,27 @@ _PASS = re.compile(
 """Variables that a command in an image gets from outside: of devices, jobs, networks and caches."""
 
 _SECRET = re.compile(r".*(TOKEN|KEY|SECRET|PASSWORD).*")
-"""Those among them that it gets only where `NAMED` names them."""
+"""Variables that may be secrets: a command in an image gets them only if the user names them in `NAMED`."""
 
 NAMED = "CLM_OR_MLM_PASS"
-"""Variable with the names of secrets that images get, such as `HF_TOKEN WANDB_API_KEY`."""
+"""Variable with the names of further variables that images get, such as `HF_TOKEN WANDB_API_KEY`."""
 
 
 def command_in(
     image: Path, words: Sequence[str], machine: Machine, binds: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
-    """Return Apptainer's words that run a command in an image, and the variables that it is started with.
+    """Return the arguments with which Apptainer runs a command in an image, and the variables to start it with.
 
-    The current folder stays current; it and the scratch are shown, no home is.
+    The command begins in the current folder. It sees this folder and the scratch folder, but no home.
 
     Args:
         image: the image file.
         words: the command, as `container.start` takes it.
-        machine: for its GPU and the caller's variables.
-        binds: more folders, as Apptainer's --bind takes them.
+        machine: the machine, which may have a GPU, and its variables.
+        binds: more folders that the command sees, as Apptainer's --bind takes them.
+
+    Returns:
+        `["run", *options, image, *words]`; and the variables by name.
 
     Raises:
         UserError: no scratch can be written, CLM_OR_MLM_GPU is unknown, or the folder of libraries for older drivers
@@ -128,6 +149,7 @@ def command_in(
     gpu = machine.environ.get("CLM_OR_MLM_GPU", "auto")
     if gpu == "auto":
         gpu = "none"
+        # The devices of AMD's and of NVIDIA's drivers.
         if machine.path("/dev/kfd").exists():
             gpu = "rocm"
         if machine.path("/dev/nvidiactl").exists():
@@ -137,12 +159,14 @@ def command_in(
             f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {gpu!r}"
         )
     here = str(Path.cwd())
+    # In this folder, the command finds or makes the user's folder in the same way.
     scratch = str(scratch_of(machine.environ).parent)
-    places = [here, scratch]
+    bound = [here, scratch]
+    # The libraries for older drivers are NVIDIA's.
     compat = compat_folder(machine.environ) if gpu == "nvidia" else None
     if compat:
-        places.append(str(compat))
-    places += binds
+        bound.append(str(compat))
+    bound += binds
     named = machine.environ.get(NAMED, "").split()
     environ = {}
     for key, value in machine.environ.items():
@@ -154,13 +178,15 @@ def command_in(
     certificates = {environ.get("REQUESTS_CA_BUNDLE"), environ.get("SSL_CERT_FILE")}
     for path in sorted(filter(None, certificates)):
         if Path(path).is_file():
-            places.append(path)
-    driver = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
-    line = ["run", "--no-home", "--cleanenv", "--pwd", here, *driver]
-    for place in dict.fromkeys(places):
+            bound.append(path)
+    gpu_options = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
+    line = ["run", "--no-home", "--cleanenv", "--pwd", here, *gpu_options]
+    # Each place once, in this order.
+    for place in dict.fromkeys(bound):
         line += ["--bind", place]
-    # Apptainer's --env splits values at commas, as in CUDA_VISIBLE_DEVICES=0,1. SingularityCE knows only its own
-    # prefix; equal values under both are fine.
+    # With --cleanenv, a variable reaches the command if it has such a prefix, which is then removed. Apptainer's option
+    # --env would split values at commas, as in CUDA_VISIBLE_DEVICES=0,1. SingularityCE knows only its own prefix; equal
+    # values under both are fine.
     prefixed = {}
     for key, value in environ.items():
         prefixed[f"APPTAINERENV_{key}"] = value
@@ -169,7 +195,11 @@ def command_in(
 
 
 def _runtime_for(image: Path, machine: Machine) -> str:
-    """Return the path of the program that runs an image."""
+    """Return the path of the program that runs an image.
+
+    Raises:
+        UserError: there is no such image, or no program that runs it.
+    """
     if not image.is_file():
         raise UserError(
             f"{image} does not exist; build it first: clm-or-mlm build {image.stem}"
@@ -179,10 +209,15 @@ def _runtime_for(image: Path, machine: Machine) -> str:
 
 
 def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None:
-    """Become a command in an image, so that signals reach it; returns only by an error.
+    """Replace this process by a command in an image, so that signals reach the command; returns only by an error.
+
+    Args:
+        image: the image file.
+        words: the command, as `container.start` takes it.
+        binds: more folders that the command sees, as Apptainer's --bind takes them.
 
     Raises:
-        UserError: no image, nothing that runs it, no scratch folder.
+        UserError: there is no such image, no program that runs it, or no scratch folder.
     """
     machine = Machine()
     program = _runtime_for(image, machine)
@@ -199,7 +234,7 @@ def identity_of(
     Args:
         image: the image file.
         binds: more folders to show in the image, as Apptainer's --bind takes them.
-        machine: this one.
+        machine: the machine; by default this one.
 
     Raises:
         UserError: it cannot be started here, or is not one of this package's.
@@ -207,18 +242,22 @@ def identity_of(
     here = machine or Machine()
     program = _runtime_for(image, here)
     line, variables = command_in(image, [IDENTITY], here, binds)
+    # Apptainer is started with these variables as well.
     here = replace(here, environ={**here.environ, **variables})
-    # line is ["run", *options, image, IDENTITY].
+    # spython runs a command by `execute`, which takes the same options as `run`. `run` has the image's own script start
+    # container.start; `execute` is given that command. line is ["run", *options, image, IDENTITY].
     command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
     words = ["execute", str(image), json.dumps(command), json.dumps(options)]
     answer = _by_spython(here, 2 * SECONDS, *words)
     if not answer:
         answer = here.output([program, *line], 2 * SECONDS)
     code, text = answer
+    # The image prints a line such as `analysis 1f2e...`; warnings of Apptainer may stand in others.
     identity = re.search(r"^(analysis|full) (\S+)$", text, re.MULTILINE)
     if code or identity is None:
-        last = (text or "no message").splitlines()[-1]
+        last_line = (text or "no message").splitlines()[-1]
         raise UserError(
-            f"{image} cannot be started here ({code}: {last}); is it an image of this package? By hand: {program} run"
+            f"{image} cannot be started here ({code}: {last_line}); is it an image of this package? By hand: "
+            f"{program} run"
         )
     return identity[1], identity[2]

@@ -1,8 +1,10 @@
 """The same bytes for the same commit, locks and mksquashfs: nothing in an image differs from build to build.
 
-mksquashfs leaves out, empties or replaces what a build or its machine put there; then the image file, whose layout is
-that of the SIF format, version 1 (github.com/apptainer/sif), gets the commit's time in place of the build's, and no
-random id.
+This takes two steps. mksquashfs, which packs the image's file system, leaves out, empties or replaces what depends on
+the build or its machine. Then the image file gets the commit's time in place of the build's, and no random id.
+
+An image file has the SIF format, version 1 (github.com/apptainer/sif): a header, a table of descriptors, and objects. A
+descriptor says what an object is (the file system, labels, a signature) and where it is in the file.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from common.files import write_text
 
 _BUILD_DATE = "org.label-schema.build-date"
 _FIELD = re.compile(r"\{\{ (\w+) \}\}")
-"""What Apptainer fills by an argument of the build."""
+"""A field of a definition, such as `{{ COMMIT }}`, in whose place Apptainer writes an argument of the build."""
 _EMPTIED = {
     "var/log": "0755",
     "var/cache/apt": "0755",
@@ -54,14 +56,15 @@ _HIDDEN = (
 
 
 def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> str:
-    """Return the words that make mksquashfs write one time everywhere, and our labels in place of Apptainer's.
+    """Return mksquashfs's options that make it pack the same bytes in every build, as one text.
 
-    Apptainer writes its labels, with the build's date, after every script of ours. Nothing is removed from the root,
-    from where a script could reach the machine's own folders.
+    It writes one time everywhere, leaves out what differs, and packs labels and other files from `context` in place of
+    those of the build. A script in the image could not do this: Apptainer writes its labels, with the build's date,
+    after all of them, and a script that removes files could reach the machine's own folders.
 
     Args:
-        context: the folder that the build reads; what is laid into the image is written there.
-        labels: the image's.
+        context: the folder that the build reads; the files that are packed are written there.
+        labels: the image's labels by name (`labels_of`).
         seconds: the time, in seconds since 1970.
     """
     contents = {
@@ -69,13 +72,16 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         "etc/hostname": "localhost\n",
         "etc/resolv.conf": "",
     }
-    # mksquashfs calls files that it makes itself pseudo files.
+    # mksquashfs calls files and folders that it makes itself pseudo files. A line of its list: the path, d for a folder
+    # or f for a file, mode, owner and group (root), and for a file the command whose output is the content.
     pseudo_files = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]
     for path, text in contents.items():
         source = context / Path(path).name
         write_text(source, text)
         pseudo_files.append(f"/{path} f 0644 0 0 cat {source}")
-    write_text(context / "hidden", "\n".join((*contents, *_EMPTIED, *_HIDDEN)) + "\n")
+    # What it makes itself, it must not pack from the build as well.
+    left_out = (*contents, *_EMPTIED, *_HIDDEN)
+    write_text(context / "hidden", "\n".join(left_out) + "\n")
     write_text(context / "made", "\n".join(pseudo_files) + "\n")
     # zstd at level 6 takes a tenth of gzip's time and gives the same size.
     words = f"-comp zstd -Xcompression-level 6 -all-time {seconds} -mkfs-time {seconds}"
@@ -85,8 +91,16 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
 def labels_of(
     definition: str, arguments: Mapping[str, str], seconds: int
 ) -> dict[str, str]:
-    """Return an image's labels: its definition's, with fields filled, and the usual ones with the commit's time."""
-    section = definition.partition("\n%labels\n")[2].partition("\n%")[0]
+    """Return an image's labels: its definition's, with fields filled, and those that Apptainer adds to every image.
+
+    Args:
+        definition: the text of the definition file, with a section `%labels` of lines `name value`.
+        arguments: what is written in place of the fields, by name.
+        seconds: the date of the build that one label gives, in seconds since 1970.
+    """
+    # The section ends where the next one begins.
+    _, _, from_section = definition.partition("\n%labels\n")
+    section, _, _ = from_section.partition("\n%")
     labels = {"org.label-schema.schema-version": "1.0", _BUILD_DATE: _stamp(seconds)}
     for line in section.splitlines():
         key, _, value = line.strip().partition(" ")
@@ -97,11 +111,13 @@ def labels_of(
 
 
 _HEADER = struct.Struct("<32s10s3s3s16s8q")
-"""Launcher, magic, version, machine, id; times of making and change, free and all descriptors, their place and size,
-place and size of the data."""
+"""Launcher, magic, version, machine, id; time of creation and of the last change; numbers of free and of all
+descriptors; offset and size of their table; offset and size of the data, which are all objects."""
 _DESCRIPTOR = struct.Struct("<i?III7q128s384s")
-"""Kind, whether it is used, id, group, link; place, size, size with padding, two times, user, group; name, more."""
+"""Kind, whether it is used, id, group, link; offset, size, size with padding, time of creation and of the last change,
+user, group of users; name, and details that depend on the kind."""
 _SIGNATURE, _JSON = 0x4005, 0x4006
+"""Kinds of objects: a signature; the image's metadata, which have its labels, as JSON."""
 
 
 def normalise(image: Path, seconds: int) -> None:
@@ -116,38 +132,44 @@ def normalise(image: Path, seconds: int) -> None:
     """
     with image.open("r+b") as file:
         head = file.read(_HEADER.size)
+        # Magic and version.
         if head[32:45] != b"SIF_MAGIC\x0001\0":
             raise UserError(f"{image}: not an image file (SIF, version 1)")
-        launch, magic, version, machine, _, _, _, *places = _HEADER.unpack(head)
-        _, total, table, _, end_of_previous, _ = places
+        launch, magic, version, machine, _, _, _, *numbers = _HEADER.unpack(head)
+        _, n_descriptors, table, _, data, _ = numbers
         file.seek(table)
-        rows = [_Row.read(file) for _ in range(total)]
-        used = [row for row in rows if row.is_used]
-        if any(row.kind == _SIGNATURE for row in used):
+        descriptors = [_Descriptor.read(file) for _ in range(n_descriptors)]
+        used = [descriptor for descriptor in descriptors if descriptor.is_used]
+        # A signature is of the bytes as they were: it would no longer be valid.
+        if any(descriptor.kind == _SIGNATURE for descriptor in used):
             raise UserError(
                 f"{image} is already signed; sign it after this step, not before"
             )
-        starts = sorted(row.offset for row in used)
-        for row in used:
-            if row.kind == _JSON:
-                row.size = _write_dated(file, image, row, starts, seconds)
-            end = row.offset + row.size
-            # An object's padding stands before it: the padded size counts from the end of the previous object.
-            row.padded_size = end - end_of_previous
+        starts = sorted(descriptor.offset for descriptor in used)
+        # Descriptors are in the order of their objects. An object's padding stands before it: the padded size counts
+        # from the end of the previous object, or from the beginning of the data.
+        end_of_previous = data
+        for descriptor in used:
+            # The metadata hold a date in words, which may have another length.
+            if descriptor.kind == _JSON:
+                descriptor.size = _write_dated(file, image, descriptor, starts, seconds)
+            end = descriptor.offset + descriptor.size
+            descriptor.padded_size = end - end_of_previous
             end_of_previous = end
         file.seek(0)
         file.write(
             _HEADER.pack(
-                launch, magic, version, machine, bytes(16), seconds, seconds, *places
+                launch, magic, version, machine, bytes(16), seconds, seconds, *numbers
             )
         )
         file.seek(table)
-        file.write(b"".join(row.pack(seconds) for row in rows))
+        packed = [descriptor.pack(seconds) for descriptor in descriptors]
+        file.write(b"".join(packed))
 
 
 @dataclass(kw_only=True)
-class _Row:
-    """A descriptor: where an object of the file is."""
+class _Descriptor:
+    """What one object of the file is, and where it is; the fields of `_DESCRIPTOR`."""
 
     kind: int
     is_used: bool
@@ -157,12 +179,13 @@ class _Row:
     size: int
     padded_size: int
     times_and_users: tuple[int, int, int, int]
+    """Time of creation, time of the last change, user, group of users."""
     name: bytes
-    more: bytes
+    details: bytes
 
     @classmethod
-    def read(cls, file: BinaryIO) -> _Row:
-        """Read the descriptor at a file's place."""
+    def read(cls, file: BinaryIO) -> _Descriptor:
+        """Read a descriptor from where the file stands, and move behind it."""
         fields = _DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))
         kind, is_used, *ids = fields[:5]
         offset, size, padded_size = fields[5:8]
@@ -175,11 +198,11 @@ class _Row:
             padded_size=padded_size,
             times_and_users=fields[8:12],
             name=fields[12],
-            more=fields[13],
+            details=fields[13],
         )
 
     def pack(self, seconds: int) -> bytes:
-        """Return its bytes, with one time and without users where it is used."""
+        """Return its bytes. If it is used, they have the time `seconds` in place of both times, and 0 for the users."""
         times_and_users = self.times_and_users
         if self.is_used:
             times_and_users = (seconds, seconds, 0, 0)
@@ -191,42 +214,57 @@ class _Row:
             *sizes,
             *times_and_users,
             self.name,
-            self.more,
+            self.details,
         )
 
 
 def _write_dated(
-    file: BinaryIO, image: Path, row: _Row, starts: Sequence[int], seconds: int
+    file: BinaryIO,
+    image: Path,
+    descriptor: _Descriptor,
+    starts: Sequence[int],
+    seconds: int,
 ) -> int:
-    """Write the image's metadata with another time, in its own place; return its new size.
+    """Write the image's metadata with another date, where they are in the file; return their new size.
+
+    Args:
+        file: the image file, open for reading and writing.
+        image: its path, for the message.
+        descriptor: the descriptor of the metadata.
+        starts: the offsets of all objects.
+        seconds: the date, in seconds since 1970.
 
     Raises:
         UserError: there is no room before the next object.
     """
-    file.seek(row.offset)
-    content = _dated(json.loads(file.read(row.size)), _stamp(seconds))
+    file.seek(descriptor.offset)
+    content = _dated(json.loads(file.read(descriptor.size)), _stamp(seconds))
     text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
-    next_starts = (start for start in starts if start > row.offset)
-    room = min(next_starts, default=row.offset + row.size) - row.offset
+    # The room ends at the next object; behind the last one there is only its own size.
+    later_starts = [start for start in starts if start > descriptor.offset]
+    end = min(later_starts, default=descriptor.offset + descriptor.size)
+    room = end - descriptor.offset
     # The new date may be a few letters longer. There is usually room: objects begin at multiples of 4,096 bytes.
     if len(text) > room:
         raise UserError(
             f"{image}: there is no room for its metadata; build the image again"
         )
-    file.seek(row.offset)
+    file.seek(descriptor.offset)
+    # Zeros overwrite the rest of longer metadata.
     file.write(text.ljust(room, b"\0"))
     return len(text)
 
 
 def _stamp(seconds: int) -> str:
+    """Return a time as Apptainer writes it into a label: `Tuesday_14_November_2023_22:13:20_UTC`."""
     return f"{datetime.fromtimestamp(seconds, UTC):%A_%d_%B_%Y_%H:%M:%S}_UTC"
 
 
 def _dated(content: Any, date: str) -> Any:
-    """Return an image's metadata with another date of its build."""
+    """Return an image's metadata with another date of its build, wherever in nested objects it is."""
     if not isinstance(content, dict):
         return content
-    return {
-        key: date if key == _BUILD_DATE else _dated(value, date)
-        for key, value in content.items()
-    }
+    dated = {}
+    for key, value in content.items():
+        dated[key] = date if key == _BUILD_DATE else _dated(value, date)
+    return dated

@@ -1,7 +1,8 @@
-"""What an image runs: caches sent to a scratch that can be written, then a command of `clm-or-mlm`.
+"""What an image runs: a command of `clm-or-mlm`, with the caches of all libraries in a folder that can be written.
 
-`python -m container.start COMMAND ARGS...` works the same inside an image and outside of one, so a workflow has
-one form of command.
+An image is read-only and may be run without a home, so that libraries could not write caches to their usual places:
+they go to a scratch folder. `python -m container.start COMMAND ARGS...` works the same inside an image and outside of
+one, so that a workflow has one form of command.
 """
 
 from __future__ import annotations
@@ -36,27 +37,32 @@ COMPAT = "CLM_OR_MLM_CUDA_COMPAT"
 MINIMUM_DRIVER = 580
 """The oldest NVIDIA driver (its first number) that runs CUDA 13, for which the pinned torch is built."""
 
-# Training will compute on each device: that finds broken devices, which a count includes.
+# It computes on each device as training will: that finds broken devices, which a count includes.
 _COUNT = r"""
 import torch, warnings
-with warnings.catch_warnings(record=True) as said:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
-why = [str(one.message) for one in said]
-for index in range(seen):
+    usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
+reasons = [str(warning.message) for warning in caught]
+for index in range(usable):
     try:
         torch.ones(2, device=f"cuda:{index}").sum().item()
     except RuntimeError as error:
-        seen, why = index, [*why, f"GPU {index}: {error}"]
+        usable = index
+        reasons.append(f"GPU {index}: {error}")
         break
-print(seen, torch.__version__, torch.version.cuda or "", torch.version.hip or "", sep="\n")
-print(" ".join(" ".join(why[-1:]).split())[:300])
+print(usable, torch.__version__, torch.version.cuda or "", torch.version.hip or "", sep="\n")
+last_reason = reasons[-1] if reasons else ""
+print(" ".join(last_reason.split())[:300])
 """
+"""A program that prints five lines: on how many GPUs torch can compute, the versions of torch, CUDA and ROCm (empty if
+torch is not built for it), and the last reason why GPUs cannot be used, as torch says it."""
 
 _WRITE_HERE = ("figure", "report", "reproduce", "workflow")
 """Commands that write below the current folder unless they are given another."""
 
 _NEED_MB = 64
+"""Free space that caches need."""
 _CACHES = {
     "XDG_CACHE_HOME": "cache",
     "MPLCONFIGDIR": "matplotlib",
@@ -66,20 +72,22 @@ _CACHES = {
     "TORCH_EXTENSIONS_DIR": "extensions",
     "WANDB_CACHE_DIR": "wandb",
 }
+"""The variables by which libraries find their caches, and the folder of each in the scratch folder."""
 
 
 def scratch_of(environ: Mapping[str, str]) -> Path:
-    """Return this user's folder for caches, made when absent, in the first place that can be written.
+    """Return this user's folder for caches, made when absent, in the first place where it can be.
 
-    Places are $CLM_OR_MLM_SCRATCH (then no other is tried), $SLURM_TMPDIR, $TMPDIR and /tmp.
+    Places are $SLURM_TMPDIR, $TMPDIR and /tmp; or only $CLM_OR_MLM_SCRATCH, where that is set.
 
     Raises:
-        UserError: none can be written or has 64 MB free; the sentence names each and why.
+        UserError: none can be written and has 64 MB free; the sentence names each place and why.
     """
     chosen = environ.get(SCRATCH)
     usual = [environ.get("SLURM_TMPDIR"), environ.get("TMPDIR"), "/tmp"]
     places = [chosen] if chosen else usual
     problems = []
+    # Each place once, without those whose variable is not set.
     for place in dict.fromkeys(filter(None, places)):
         folder = Path(place) / f"clm-or-mlm-{os.getuid()}"
         problem = _problem(folder)
@@ -93,12 +101,15 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
 
 
 def _problem(folder: Path) -> str | None:
-    """Return why the folder cannot hold caches, or None; in a shared /tmp it could be another user's folder."""
+    """Make a folder for caches if it is absent, and return why it cannot hold them; None if it can."""
     try:
         private_folder(folder)
     except UserError as error:
+        # In a shared /tmp it could be another user's folder, or no folder. What is before the comma says that; the rest
+        # is advice about other caches.
         return str(error).partition(",")[0]
-    except FileExistsError:  # a file is where the folder's parent should be
+    except FileExistsError:
+        # A file is where the folder's parent should be.
         return "not a directory"
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
@@ -110,32 +121,38 @@ def _problem(folder: Path) -> str | None:
 
 
 def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that send every library's caches to `scratch`, but for those already set.
+    """Return the variables that a command is to be started with in addition to, or in place of, those of `environ`.
 
-    HOME is changed, to a folder made here, only when it cannot be written, as in an image that is run without a home.
-    Packages of the user's own home are never imported, whatever was set.
+    They send every library's caches to `scratch`; caches whose variable the user has set stay where they are. HOME is
+    changed, to a folder made here, only when it cannot be written, as in an image that is run without a home. Packages
+    of the user's own home are never imported, whatever was set.
     """
-    chosen = {
-        key: str(scratch / name)
-        for key, name in _CACHES.items()
-        if not environ.get(key)
-    }
+    added = {}
+    for key, name in _CACHES.items():
+        if not environ.get(key):
+            added[key] = str(scratch / name)
     home = environ.get("HOME")
     if not home or not os.access(home, os.W_OK):
-        chosen["HOME"] = str(scratch / "home")
+        added["HOME"] = str(scratch / "home")
         (scratch / "home").mkdir(exist_ok=True)
-    chosen["PYTHONNOUSERSITE"] = "1"
-    chosen["TOKENIZERS_PARALLELISM"] = environ.get("TOKENIZERS_PARALLELISM", "false")
-    return chosen
+    added["PYTHONNOUSERSITE"] = "1"
+    added["TOKENIZERS_PARALLELISM"] = environ.get("TOKENIZERS_PARALLELISM", "false")
+    return added
 
 
 def command_of(words: Sequence[str]) -> list[str]:
-    """Return the words after `python -m` for a command of `clm-or-mlm`, Figure 3 by its short name, or torchrun."""
-    # A job of several GPUs begins with torchrun (workflow.step).
+    """Return what to write after `python -m`: a module and its arguments.
+
+    Args:
+        words: a command of `clm-or-mlm` with its arguments, `reproduce-figure3` for that of Figure 3, or torchrun with
+            a command of its own.
+    """
+    # A job of several GPUs begins with torchrun (workflow.step), which is this module of torch.
     if words[:1] == ["torch.distributed.run"]:
         return list(words)
     if words[:1] == ["reproduce-figure3"]:
         figure = ["figure", "3", "--source", "published", "--out", "build/figures"]
+        # A user's options come last, so that they win.
         words = [*figure, *words[1:]]
     return ["clm_or_mlm", *words]
 
@@ -143,7 +160,13 @@ def command_of(words: Sequence[str]) -> list[str]:
 def driver_problem(
     environ: Mapping[str, str], devices: Path = Path("/dev/nvidiactl")
 ) -> str | None:
-    """Return a sentence when there is an NVIDIA device but the image was started without its driver."""
+    """Return a sentence when there is an NVIDIA device but the image was started without its driver; else None.
+
+    Args:
+        environ: the environment.
+        devices: a file that is there if the machine has a device of NVIDIA.
+    """
+    # Only the full image has torch.
     if environ.get("CLM_OR_MLM_IMAGE") != "full" or not devices.exists():
         return None
     # No image holds the driver's library: --nv shows the machine's.
@@ -155,9 +178,17 @@ def driver_problem(
 
 
 def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Return a sentence when a command's output would be lost when the image ends, as with --contain; else None."""
+    """Return a sentence when a command's output would be lost when the image ends; else None.
+
+    With Apptainer's option --contain, the home and /tmp of an image are in memory.
+
+    Args:
+        words: the command, as `command_of` returns it.
+        environ: the environment.
+    """
     if not environ.get("CLM_OR_MLM_IMAGE") or "--help" in words:
         return None
+    # `--out=DIR` is one word; `--out DIR` and `--dir DIR` are two.
     outputs = [word.partition("=")[2] for word in words if word.startswith("--out=")]
     for option, value in itertools.pairwise(words):
         if option in ("--out", "--dir"):
@@ -166,9 +197,10 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     command = words[1] if len(words) > 1 else ""
     if not outputs and command in _WRITE_HERE:
         outputs = ["."]
-    # Apptainer keeps a contained home, /tmp and /dev together in memory.
+    # Apptainer keeps a contained home, /tmp and /dev on one device in memory.
     memory = Path("/dev").stat().st_dev
     for output in outputs:
+        # The folder itself may not be made yet.
         folder = Path(output).absolute()
         if nearest_existing(folder).stat().st_dev == memory:
             return f"{folder} is in the image's memory, where nobody will see it; show a folder: --bind DIR"
@@ -181,13 +213,14 @@ def refuse_fewer_gpus(
     """Refuse to go on where torch cannot compute on as many GPUs as a job was given: it would take the CPU.
 
     Args:
-        wanted: how many.
+        wanted: the number of GPUs that the job was given.
         environ: the environment of the command that is to be started.
         host: where /proc is.
 
     Raises:
-        UserError: the sentence names driver, libraries and count, and what to do.
+        UserError: torch can compute on fewer; the sentence names driver, libraries and count, and what to do.
     """
+    # In a process of its own: the LD_LIBRARY_PATH that it starts with decides which libraries of a driver torch finds.
     answer = subprocess.run(
         [sys.executable, "-c", _COUNT],
         env=dict(environ),
@@ -195,21 +228,24 @@ def refuse_fewer_gpus(
         text=True,
     )
     if answer.returncode:
-        said = answer.stderr.strip() or f"exit code {answer.returncode}"
-        last = said.splitlines()[-1]
+        message = answer.stderr.strip() or f"exit code {answer.returncode}"
+        last_line = message.splitlines()[-1]
         raise UserError(
-            f"this job was given {wanted} GPU(s), but torch cannot be asked for them: {last}"
+            f"this job was given {wanted} GPU(s), but torch cannot be asked for them: {last_line}"
         )
     count, torch, cuda, hip, why = answer.stdout.split("\n")[:5]
+    # torch's own advice, which begins with Please, is left out.
     why = why.partition(" Please ")[0].rstrip(".")
     if int(count) >= wanted:
         return
-    kernel = host / "proc/driver/nvidia/version"
-    text = kernel.read_text("utf-8") if kernel.is_file() else ""
+    # The file has a line such as `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ...`.
+    version_file = host / "proc/driver/nvidia/version"
+    text = version_file.read_text("utf-8") if version_file.is_file() else ""
     module = re.search(r"Module.*?\s(\d+)(\.[\d.]+)", text)
     driver = "no NVIDIA driver on this node"
     advice = "check the node with nvidia-smi, and the number of GPUs that the job asks for (gpus_per_node, gres)"
     if module:
+        # The two groups are 580 and .65.06.
         driver = f"NVIDIA driver {module[1]}{module[2]}"
         if cuda.startswith("13.") and int(module[1]) < MINIMUM_DRIVER:
             advice = f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
@@ -228,6 +264,8 @@ def refuse_fewer_gpus(
 def compat_folder(environ: Mapping[str, str]) -> Path | None:
     """Return the folder that `COMPAT` names, None where it names none.
 
+    A command loads the libraries in it, so that they could do anything in the user's name.
+
     Raises:
         UserError: it holds no libcuda, or somebody else than root could have put it there.
     """
@@ -238,8 +276,10 @@ def compat_folder(environ: Mapping[str, str]) -> Path | None:
         raise UserError(
             f"cuda_compat: {folder} is no full path of a folder with libcuda.so.1; correct the site's file"
         )
-    states = [folder.stat(), *(path.stat() for path in folder.iterdir())]
-    if any(state.st_uid or state.st_mode & 0o022 for state in states):
+    states = [folder.stat()]
+    states += [path.stat() for path in folder.iterdir()]
+    # Root has the number 0; 0o022 are the rights of the group and of all others to write.
+    if any(state.st_uid != 0 or state.st_mode & 0o022 for state in states):
         raise UserError(
             f"cuda_compat: {folder} does not belong to root alone, so its libraries may be anybody's; set "
             "LD_LIBRARY_PATH (in images APPTAINERENV_LD_LIBRARY_PATH) in your own shell if you trust them"
@@ -248,12 +288,19 @@ def compat_folder(environ: Mapping[str, str]) -> Path | None:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run a command of the package, or print the identity of image and checkout."""
+    """Become a command of the package, or print the identity of image and checkout.
+
+    Args:
+        argv: the command with its arguments, or only `IDENTITY`.
+
+    Raises:
+        UserError: the command would not have the GPUs, the folders or the libraries that it needs.
+    """
     if argv == [IDENTITY]:
         sys.stdout.write(f"{os.environ.get('CLM_OR_MLM_IMAGE', '')} {git_commit()}\n")
         return
     words = command_of(argv)
-    # Without the driver training would fall back to the CPU in silence and run for weeks.
+    # Without the driver, training would run on the CPU without a word, for weeks.
     problem = driver_problem(os.environ) or lost_output(words, os.environ)
     if problem:
         raise UserError(problem)
@@ -262,11 +309,14 @@ def main(argv: Sequence[str]) -> None:
     is_inside = bool(os.environ.get("CLM_OR_MLM_IMAGE"))
     compat = os.environ.get(COMPAT) if is_inside else compat_folder(os.environ)
     if compat:
+        # The first folder that has a library wins.
         libraries = [str(compat), environ.get("LD_LIBRARY_PATH")]
         environ["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
+    # Only jobs that were given GPUs have a count.
     wanted = int(os.environ.get(GPU_COUNT) or 0)
     if wanted:
         refuse_fewer_gpus(wanted, environ)
+    # The command takes the place of this process, so that signals reach it.
     os.execve(sys.executable, [sys.executable, "-m", *words], environ)
 
 
