@@ -313,7 +313,7 @@ def collect(
     def series_and_x(name: str) -> tuple[str, float]:
         return positions[name].series, _x_rank(positions[name].x)
 
-    # The figure's models keep the order that it gives them; all other models have no order but that of their points.
+    # The figure's models keep the order that it gives them; all other models follow by their series and x.
     of_the_figure = [name for name in figure.models if name in positions]
     added = [name for name in positions if name not in figure.models]
     order = of_the_figure + sorted(added, key=series_and_x)
@@ -494,7 +494,7 @@ def continued_only(
 
     Args:
         data: the points; a base model and the models that continue it are in one series.
-        known: series that stay in any case.
+        known: names of series that stay in any case.
         study: the models of the study file, by name.
     """
     kinds = {}
@@ -571,6 +571,10 @@ def _scores_text(rows: pd.DataFrame) -> str:
     return f"{text} (difference {first - second:+.2f})"
 
 
+# What figures say is seen (`TaskFigure.said`). Each function takes the data and the inputs, whether it needs them or
+# not, and returns a sentence without a full stop, or an empty text if the data allow none.
+
+
 def count_ahead(
     data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], what: str
 ) -> str:
@@ -609,11 +613,12 @@ def last_differences(
     first, second = pair
     parts = []
     for task, rows in data.groupby("panel", sort=False):
-        # A row for each x, in the order of the data; a column for each series.
+        # A row for each x, in the order of the data, a column for each series; each cell is the mean of one point.
         wide = rows.pivot_table(index="x", columns="series", values="mean", sort=False)
-        # A source may lack one of the two series, or have them at different x.
+        # A source may lack one of the two series.
         if not set(pair) <= set(wide):
             continue
+        # Without the x at which it lacks one of them.
         both = wide[list(pair)].dropna()
         if both.empty:
             continue
