@@ -93,14 +93,16 @@ class SourceOptions:
             from pretraining.plan.study_plan import load_study
 
             study = load_study(self.study).models
+        # Models whose stages only the study's file knows; the other names say theirs (`610m-clm-10k-mlm40-42k`).
         own_models = {}
         add_models = list(self.add_model)
         for name, model in study.items():
             if find_model(name) is None:
                 own_models[name] = model
-            # A name of another size or prefix also says its stages, but is not one of the paper's.
+            # A run store refuses names outside the paper's scheme, unless they are added. Such a name may still say
+            # its stages, as one with another size does.
             if model_error(name) is not None:
-                # With its other pretrainings, NAME-s1 and so on.
+                # The pattern adds the other pretrainings of the model: NAME-s1, NAME-s2 and so on.
                 add_models += [name, f"{name}-s[1-9]*"]
         opened = open_source(
             self.source.removeprefix(prefix),
@@ -109,7 +111,8 @@ class SourceOptions:
             models=models,
             protocol=protocol,
         )
-        # Only models that the user added by name are noted: the study's file adds its models again.
+        # `added_models` has only what the user gave as --add-model: whoever opens the source again with --study gets
+        # the models of the study's file from there.
         return replace(
             opened,
             study=self.study,

@@ -81,13 +81,14 @@ class Source:
     study_models: Mapping[str, Model] = field(default_factory=dict)
     """The models of a study file whose names say nothing, by name (`pretraining.paper_models.find_model`)."""
     stand_ins: StandIns | None = None
-    """How the runs of a small study stand in the places of the paper's models; None for the paper's own."""
+    """How the runs of a small study are shown in the places of the paper's models; None where the runs are shown under
+    their own names."""
     protocol: str = PAPER
     """Whose metrics the scores are: the paper's, `standard`, the field's, or the one of that name in run.json."""
     unsealed: int = 0
-    """How many runs could be changed without anyone noticing, such as those without a run.json."""
+    """How many runs could be changed without anyone noticing, such as those without a run.json (which has hashes)."""
     differences: str = ""
-    """A sentence on what differs between the settings or data of runs that stand side by side; empty for nothing."""
+    """A sentence on what differs between the settings or data of runs that are compared; empty for nothing."""
 
     def __repr__(self) -> str:
         """Return what it is and how much it holds."""
@@ -113,7 +114,10 @@ class Source:
 
     @property
     def has_arms(self) -> bool:
-        """Whether its models are arms, whose seeds are pretrainings (`analysis.comparisons.comparison.with_arms`)."""
+        """Whether its models are arms: several pretrainings of one model under one name, each of which is a seed.
+
+        `analysis.comparisons.comparison.with_arms` makes them from runs, and adds the column `MEMBERS`.
+        """
         return self.runs is not None and MEMBERS in self.runs
 
     @property
@@ -123,11 +127,13 @@ class Source:
 
     @property
     def crosses(self) -> bool:
-        """Whether seeds and test instances are both sampled unless an interval is named: of own retrieval sets.
+        """Whether the usual interval is `crossed`, which is about other seeds and about other test instances.
 
-        Their test sets are small, and who asks means other queries as well. Of a model that is not trained there is one
-        run, of others there must be three.
+        It is for runs of the user's own retrieval sets alone. Such a set has few queries, so that an interval over
+        seeds only was a third of what other queries would give. A model without training has one run on a dataset; any
+        other needs three seeds or more (`_have_crossed_runs`).
         """
+        # Single instances are scored by the paper's metrics only; the seeds of arms are pretrainings.
         if self.runs is None or self.protocol != PAPER or self.has_arms:
             return False
         return _have_crossed_runs(self.runs)
@@ -137,24 +143,29 @@ class Source:
         if self.runs is None or "n_test" not in self.runs:
             return {}
         own = self.runs[_of_own_retrieval(self.runs)]
-        sizes = own.dropna(subset="n_test").groupby("dataset", observed=True)
-        return {str(name): int(count) for name, count in sizes["n_test"].max().items()}
+        by_dataset = own.dropna(subset="n_test").groupby("dataset", observed=True)
+        # `n_test` is the number of test queries, the same in all runs of a dataset.
+        sizes = by_dataset["n_test"].max()
+        return {str(name): int(size) for name, size in sizes.items()}
 
     def with_interval(self, settings: Settings) -> Settings:
         """Return the settings with the usual interval of this source where they name none (docs/claims.md).
 
         Raises:
-            UserError: a rule that chooses learning rates where these were chosen already.
+            UserError: another selection rule than the paper's for the published cells, whose learning rates the paper
+                has already chosen.
         """
         if self.is_published and settings.selection != SEED.name:
             raise UserError(
                 f"in the published cells, the learning rate was chosen for each seed; {settings.selection!r} needs "
                 "individual runs: give them with --source"
             )
+        if settings.interval:
+            return settings
         usual = DEFAULT_OF_CELLS if self.is_published else DEFAULT_OF_RUNS
         if self.instances is not None and self.crosses:
             usual = CROSSED
-        return settings if settings.interval else replace(settings, interval=usual.name)
+        return replace(settings, interval=usual.name)
 
     @cached_property
     def name(self) -> str:
@@ -168,10 +179,10 @@ class Source:
         return scores_of(self.evidence(settings), source=self.label)
 
     def evidence(self, settings: Settings, *, printed: bool = False) -> Evidence:
-        """Return the source as what results are made from.
+        """Return the source's scores as evidence, which answers contrasts (`analysis.evidence.evidence`).
 
         Args:
-            settings: selection rule and interval; none: the source's default.
+            settings: selection rule and interval; if they name no interval, it is the source's usual one.
             printed: whether the paper's printed cells stand in for models without runs.
 
         Raises:
@@ -206,9 +217,10 @@ class Source:
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that open this source again, instances aside."""
-        # The label is the name, then " (... protocol)" or " (... metric)" where that is not the paper's.
-        name = self.label.removesuffix(_label("", self.protocol))
-        source = f"{STANDARD}:{name}" if self.protocol == STANDARD else name
+        # The label is a name or path and what `_label` adds to it, such as " (standard protocol)".
+        addition = _label("", self.protocol)
+        path = self.label.removesuffix(addition)
+        source = f"{STANDARD}:{path}" if self.protocol == STANDARD else path
         words = ["--source", source]
         if self.protocol not in (PAPER, STANDARD):
             words += ["--metric", self.protocol]
@@ -221,9 +233,11 @@ class Source:
     def metric_of(self, task: str, dataset: str) -> str:
         """Return the name of the metric of a dataset's scores, or of a task's average."""
         if self.protocol not in (PAPER, STANDARD):
+            # The protocol is then the name of a metric in run.json.
             return self.protocol
+        # None for `average`, which has no definition.
         definition = self.datasets.get(dataset)
-        # The paper names no metric for a dataset of one's own.
+        # The paper names no metric for a dataset of the user's own: the definition names its main one.
         if definition is not None and definition.is_own:
             return definition.headline
         if self.protocol == PAPER:
@@ -231,8 +245,11 @@ class Source:
         return TASKS[task].standard_metric
 
     def own_metrics(self, names: Iterable[str]) -> str:
-        """Return a sentence with the metric of each dataset of one's own, which is the standard protocol's."""
-        titles_of: dict[str, list[str]] = {}
+        """Return a sentence with the metric of each of these datasets that is the user's own; empty without any.
+
+        It is a metric of the standard protocol, since the paper has none for such a dataset.
+        """
+        titles_of: dict[str, list[str]] = {}  # by metric
         for name in names:
             dataset = self.datasets[name]
             if dataset.is_own:
@@ -249,21 +266,29 @@ class Source:
 
     @property
     def floors(self) -> dict[str, float]:
-        """By dataset, where it is known, the percent that a model scores by the paper's metric without its input."""
+        """The floor of each dataset, where it is known: the percent that a model scores without reading its input.
+
+        It is known for the paper's metrics only.
+        """
         if self.protocol != PAPER:
             return {}
         floors = {name: dataset.floor for name, dataset in self.datasets.items()}
+        # A small study is tested on samples of the paper's test sets, which have floors of their own.
         if self.stand_ins is not None:
             floors = {name: self.stand_ins.floors.get(name) for name in floors}
         return {name: floor for name, floor in floors.items() if floor is not None}
 
     def floors_in_words(self, names: Iterable[str]) -> str:
-        """Return a sentence with the floor of each dataset, or that its floor is not known."""
+        """Return a sentence with the floor of each of these datasets, or that it is not known.
+
+        Datasets are listed by the rule that a model without its input answers by, such as "the most frequent class".
+        The sentence is empty where no dataset has such a rule.
+        """
         # The floors of other metrics than the paper's have not been computed.
         if self.protocol != PAPER:
             return ""
         floors = self.floors
-        by_rule: dict[str, list[str]] = {}
+        texts_of: dict[str, list[str]] = {}  # by rule
         for name in names:
             dataset = self.datasets[name]
             floor = floors.get(name)
@@ -271,22 +296,25 @@ class Source:
             rule = TASKS[dataset.task].floor
             # A family of tasks that was added may have no rule for a floor.
             if rule:
-                by_rule.setdefault(rule, []).append(f"{dataset.title} {percent}")
-        parts = [f"{rule}: {', '.join(texts)}" for rule, texts in by_rule.items()]
+                texts_of.setdefault(rule, []).append(f"{dataset.title} {percent}")
+        parts = [f"{rule}: {', '.join(texts)}" for rule, texts in texts_of.items()]
         if not parts:
             return ""
-        of_which = ""
+        test_sets = ""
+        # Where runs have test sets of other sizes than the paper's, these floors may not be theirs.
         if self.runs is not None and self.stand_ins is None and other_sizes(self.runs):
-            of_which = ", of the paper's test sets"
-        return f"Scores without a look at the input{of_which} ({'; '.join(parts)})."
+            test_sets = ", of the paper's test sets"
+        return f"Scores without a look at the input{test_sets} ({'; '.join(parts)})."
 
     @property
     def average_needs(self) -> str:
-        """The datasets of each task average, for the sentence about a source that has none."""
+        """What a task average needs, for the sentence about a source without one: `SC: sst2; IR: nq`."""
         if self.stand_ins is None:
             return "all three datasets of a task"
-        families = self.stand_ins.families.items()
-        return "; ".join(f"{task}: {', '.join(names)}" for task, names in families)
+        datasets_by_task = self.stand_ins.families.items()
+        return "; ".join(
+            f"{task}: {', '.join(names)}" for task, names in datasets_by_task
+        )
 
     @property
     def long_label(self) -> str:
@@ -335,14 +363,15 @@ def open_source(
     Args:
         source: one of `NAMES`, or a path to a run store, a Parquet or a CSV runs table. The per-instance scores of a
             Parquet table are in the folder `instances` next to it.
-        need_instances: the instances of a run store too, which takes longer.
+        need_instances: whether to read the scores of single test instances of a run store as well, which takes longer.
         add_models: names or shell patterns of models outside the released naming scheme.
-        models: of `released`, the models that are needed, which are fetched if they are not here; None: those that are
-            here. The other sources are read whole.
-        protocol: of a store, the scores to read (None: `paper`); a table must hold that protocol's scores.
+        models: only for `released`: the models that are needed, which are fetched if they are not in the cache; None:
+            those that are in the cache. The other sources are read whole.
+        protocol: whose metrics the scores are: `paper`, `standard` or the name of a metric in run.json. A table must
+            hold the scores of that protocol. None: the paper's, or those that a table holds.
 
     Raises:
-        UserError: nothing usable there, or not of that protocol.
+        UserError: the source does not exist, has no usable runs, or has no scores of that protocol.
     """
     if source == PUBLISHED.label:
         _need_paper_protocol("the paper's tables", protocol)
@@ -354,51 +383,54 @@ def open_source(
     if not source or not path.exists():
         what = source or "an empty --source"
         hint = nearest(source, NAMES)
-        # Every path is equally near to an empty word, so that there is no hint for it.
+        # If no name is near, a file that exists may be; an empty word is equally near to every file.
         if source and not hint:
             hint = path_hint(path, "*")
         raise UserError(
             f"{what}: no such source; give {', '.join(NAMES)}, or a path to a run store or runs table{hint}"
         )
+    # A small study's runs have a file next to them that says which of the paper's models each of its models stands for.
     stand_ins = read_stand_ins(path)
-    accepted = tuple(add_models)  # outside the released naming scheme
+    accepted = tuple(add_models)  # models outside the released naming scheme
     if stand_ins is not None:
         _need_paper_protocol("stand-ins", protocol)
         accepted += (*stand_ins.models, *stand_ins.others)
     if path.is_dir():
         from analysis.store.release import is_release
 
+        # The path of the cache's clone opens as `released` does, since its files have no run.json.
         if is_release(path.resolve()):
             _need_paper_protocol("the authors' result files", protocol)
             return _open_released(models, need_instances, path.resolve().parent)
-        kind = protocol or PAPER
-        table, instances = _read_store(path, accepted, kind, need_instances)
+        metrics_of = protocol or PAPER
+        table, instances = _read_store(path, accepted, metrics_of, need_instances)
     else:
         table, instances = _read_table(source, path, accepted, protocol)
-        kind = table.protocol or PAPER
+        metrics_of = table.protocol or PAPER
     runs = table.runs
+    # For a small study no count of unsealed runs is logged; `Source.long_label` still says it.
     unsealed = 0 if stand_ins else table.unsealed
     log_doubts(source, len(runs), unsealed, table.differences)
     if stand_ins is None:
         warn_of_other_sizes(source, runs)
     else:
-        runs = stand_ins.in_place(runs)
+        runs = stand_ins.in_place(runs)  # under the names of the paper's models
     return Source(
-        label=_label(source, kind),
+        label=_label(source, metrics_of),
         runs=runs,
         instances=instances,
         store=path if path.is_dir() else None,
         datasets=table.datasets,
         added_models=tuple(add_models),
         stand_ins=stand_ins,
-        protocol=kind,
+        protocol=metrics_of,
         unsealed=table.unsealed,
         differences=table.differences,
     )
 
 
 def _need_paper_protocol(what: str, protocol: str | None) -> None:
-    """Raise a `UserError` when other scores are wanted of something that has the paper's metrics alone."""
+    """Raise a `UserError` if `what`, which has scores by the paper's metrics only, is wanted by another protocol."""
     if protocol not in (None, PAPER):
         raise UserError(
             f"{what} have no {protocol} scores, only those of the paper's own protocol; other metrics are in the "
@@ -409,7 +441,13 @@ def _need_paper_protocol(what: str, protocol: str | None) -> None:
 def _open_released(
     models: Sequence[str] | None, need_instances: bool, cache: Path | None = None
 ) -> Source:
-    """Open the authors' released runs: of the models wanted, fetched if need be, or of those in the cache."""
+    """Open the authors' released runs.
+
+    Args:
+        models: the models that are needed, which are fetched if the cache lacks them; None: those in the cache.
+        need_instances: whether to read the scores of single test instances as well.
+        cache: the folder with the clone of the authors' files; None: the user's cache.
+    """
     from analysis.store.ingest import open_store
     from analysis.store.release import cached_release, released_store
 
@@ -432,7 +470,10 @@ def _open_released(
 def _read_store(
     path: Path, add_models: tuple[str, ...], protocol: str, need_instances: bool
 ) -> tuple[RunsTable, Path | None]:
-    """Return the runs of the store at `path`, and where their instances are if these are needed."""
+    """Return the runs of the store at `path`, and the file with their scores of single test instances.
+
+    That file is None unless it was asked for (`need_instances`) or the runs' usual interval needs it.
+    """
     # Imported here: opening a table does not need it.
     from analysis.store.ingest import open_store
 
@@ -441,7 +482,8 @@ def _read_store(
     are_papers = protocol == PAPER
     wanted = need_instances and are_papers
     table, instances = read(instances=wanted)
-    # Only the runs say whether crossed is their usual interval. Such stores are small enough to read twice.
+    # The usual interval may be `crossed`, which needs the instances. Only the runs, once read, say so; stores of this
+    # kind are small enough to read a second time.
     if are_papers and not wanted and _have_crossed_runs(table.runs):
         table, instances = read(instances=True)
     return table, instances
@@ -450,40 +492,51 @@ def _read_store(
 def _read_table(
     source: str, path: Path, add_models: tuple[str, ...], protocol: str | None
 ) -> tuple[RunsTable, Path | None]:
-    """Return the runs table at `path`, with the protocol that it names or that is asked for, and its instances."""
+    """Return the runs table at `path`, and where its scores of single test instances are (None: nowhere).
+
+    The table returned says its protocol: the one that the file records or, where it records none, the one asked for.
+    """
     table = read_table(path, add_models=add_models)
+    # A CSV cannot record its protocol; then the one asked for is believed.
     recorded = table.protocol or protocol or PAPER
     if protocol not in (None, recorded):
         raise UserError(
             f"{source} has scores of the {recorded} protocol, not the {protocol} protocol"
         )
     instances = None
+    # Instances are scored by the paper's metrics only.
     if recorded == PAPER and path.suffix == ".parquet":
-        places = (path.with_name(name) for name in ("instances", "instances.parquet"))
-        instances = next((place for place in places if place.exists()), None)
+        beside = [path.with_name(name) for name in ("instances", "instances.parquet")]
+        existing = [place for place in beside if place.exists()]
+        if existing:
+            instances = existing[0]
     return replace(table, protocol=recorded), instances
 
 
 def arms_of(runs: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the models that were pretrained more than once, each with the names of its pretrainings."""
-    arms: dict[str, list[str]] = {}
+    """Return the models that were pretrained more than once, each with the names of its pretrainings.
+
+    NAME, NAME-s1 and NAME-s2 are pretrainings of the model NAME.
+    """
+    names_of: dict[str, list[str]] = {}
     for name in dict.fromkeys(runs["model"]):
-        arm, _ = arm_of(name)
-        arms.setdefault(arm, []).append(name)
-    return {arm: names for arm, names in arms.items() if len(names) > 1}
+        model, _ = arm_of(name)
+        names_of.setdefault(model, []).append(name)
+    return {model: names for model, names in names_of.items() if len(names) > 1}
 
 
 def _have_crossed_runs(runs: pd.DataFrame) -> bool:
-    """Return whether all runs are of one's own retrieval sets, and no model has two seeds on one."""
+    """Return whether all runs are of the user's own retrieval sets, and no model has exactly two seeds on a set."""
     if not _of_own_retrieval(runs).all():
         return False
     seeds = runs.groupby(["model", "dataset"], observed=True)["seed"].nunique()
-    # Two seeds have one degree of freedom: their crossed interval would say nothing.
+    # One seed is a model that is not trained. Two seeds leave one degree of freedom, and their crossed interval is too
+    # wide to say anything.
     return 2 not in set(seeds)
 
 
 def _of_own_retrieval(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Return which runs are of retrieval sets of one's own."""
+    """Return a mask of the runs that are of the user's own retrieval sets."""
     return (runs["task"] == "IR") & ~runs["dataset"].isin(DATASETS)
 
 
