@@ -18,7 +18,7 @@ from common.errors import UserError
 from pretraining.paper_models import parse
 
 _MOST_NAMED = 6
-"""Trunks that are named."""
+"""How many trunks a sentence names at most; of more it gives only the number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class AtLeast:
     count: int
     parts: tuple[AnyContrast | AtLeast, ...]
     whole: bool = False
-    """Whether it counts as one part where parts are counted, though all of its own parts have to hold."""
+    """Whether a larger statement counts it as a single part, though all of its own parts have to hold."""
 
     def __post_init__(self) -> None:
         assert 1 <= self.count <= len(self.parts), self.label
@@ -51,7 +51,11 @@ Node = AnyContrast | AtLeast
 
 
 def joins(node: Node) -> bool:
-    """Return whether a statement is an "all of" whose parts are counted with those around it."""
+    """Return whether a larger "all of" counts a statement's parts one by one, in place of the statement.
+
+    That is so where the statement is itself an "all of": "SC and TC, and QA and IR" has four parts, not two. One that
+    is declared a `whole` stays a single part.
+    """
     if not isinstance(node, AtLeast) or node.whole:
         return False
     return node.count == len(node.parts)
@@ -72,15 +76,16 @@ class Finding:
     body: Node
     """What has to hold."""
     reported: tuple[Node, ...] = ()
-    """Statements judged next to it that its verdict does not use."""
+    """Statements that are judged and printed next to it, but that its verdict does not use."""
     needs: str = "cells"
     """`cells`: published means and intervals are enough; `runs`: single runs are needed."""
     remark: str = ""
     """What a reader should know about the wording, whatever the source."""
     rivals: tuple[Node, ...] = ()
-    """The statements among which its body was chosen: counts of its parts are corrected for theirs."""
+    """The statements among which its body was chosen by their scores, such as those about other shares of CLM. When
+    its parts are counted, the p's are corrected for the parts of these statements as well."""
     scope: str = ""
-    """Which of the study's models it compares, where they are few."""
+    """Which of the study's models it compares, where they are few; headlines print it."""
 
     @property
     def short(self) -> str:
@@ -120,13 +125,21 @@ def weighted(
     high: float = math.inf,
     unit: str = "points",
 ) -> Contrast:
-    """Return the contrast of (weight, model, task) triples on task averages; equal cells are merged."""
-    merged: dict[tuple[str, str], float] = {}
+    """Return a weighted sum of task averages as a contrast.
+
+    Args:
+        label: the comparison in words.
+        weights: (weight, model, task) triples; the weights of one model on one task are added up.
+        low: lower end of the claimed region.
+        high: upper end of the claimed region.
+        unit: unit of the sum.
+    """
+    weight_of: dict[tuple[str, str], float] = {}
     for weight, model, task in weights:
-        merged[model, task] = merged.get((model, task), 0.0) + weight
+        weight_of[model, task] = weight_of.get((model, task), 0.0) + weight
     terms = []
-    for (model, task), weight in merged.items():
-        if weight:
+    for (model, task), weight in weight_of.items():
+        if weight:  # a score that is added and subtracted alike is not compared
             terms.append(Term(weight=weight, model=model, task=task))
     return Contrast(label=label, terms=tuple(terms), low=low, high=high, unit=unit)
 
@@ -165,30 +178,31 @@ def comparisons(node: Node) -> Iterator[AnyContrast]:
 
 
 def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
-    """Return the mean of a finding's contrasts as a contrast, so that it has an interval.
+    """Return the mean of a finding's contrasts as a contrast, so that the mean gets an interval too.
 
     Contrasts that claim a direction are averaged; only where there are none, those that claim a margin ("on par"), and
-    only where there are none of these, those that claim a range ("comparable"). A contrast and its reverse (F5a
-    searches both ways) have no mean, and ratios of spreads have none.
+    only where there are none of these, those that claim a range ("comparable"). The result is None where there is no
+    mean: of ratios of spreads, or where every contrast is there with its reverse (F5a searches both ways).
     """
     contrasts = [one for one in compared if isinstance(one, Contrast)]
     directed = [one for one in contrasts if one.has_direction]
     with_margin = [one for one in contrasts if one.margin]
-    chosen = directed or with_margin or contrasts
-    if not chosen:
+    averaged = directed or with_margin or contrasts
+    if not averaged:
         return None
-    # An effect in points and a slope cannot be averaged: only the contrasts in the most frequent unit are.
-    units = Counter(one.unit for one in chosen)
+    # A difference in points and a slope have no common mean: only the contrasts in the most frequent unit are averaged.
+    units = Counter(one.unit for one in averaged)
     [(unit, _)] = units.most_common(1)
-    chosen = [one for one in chosen if one.unit == unit]
-    parts = []
-    for contrast in chosen:
-        # A contrast that claims to be below 0 enters the mean reversed.
+    averaged = [one for one in averaged if one.unit == unit]
+    weighted_terms = []
+    for contrast in averaged:
+        # A contrast that claims to be below 0 enters the mean with its sign reversed.
         sign = 1.0 if math.isfinite(contrast.low) else -1.0
         for term in contrast.terms:
-            parts.append(replace(term, weight=sign * term.weight / len(chosen)))
-    weights = weights_of(parts)
-    if not weights:
+            weight = sign * term.weight / len(averaged)
+            weighted_terms.append(replace(term, weight=weight))
+    weights = weights_of(weighted_terms)
+    if not weights:  # every contrast and its reverse: all weights cancel
         return None
     terms = []
     for (model, task, dataset), weight in weights.items():
@@ -196,13 +210,13 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
         terms.append(term)
     low, high = 0.0, math.inf
     if not directed:  # the claimed range of a mean is the mean of the ranges
-        low = math.fsum(one.low for one in chosen) / len(chosen)
-        high = math.fsum(one.high for one in chosen) / len(chosen)
-    label = f"mean of {len(chosen)} comparisons, in the claimed direction"
+        low = math.fsum(one.low for one in averaged) / len(averaged)
+        high = math.fsum(one.high for one in averaged) / len(averaged)
+    label = f"mean of {len(averaged)} comparisons, in the claimed direction"
     if 0 < len(directed) < len(contrasts):
-        label = f"mean of the {len(chosen)} that claim a direction"
-    if len(chosen) == 1:
-        label = f"{chosen[0].label}, the only one that claims a direction"
+        label = f"mean of the {len(averaged)} that claim a direction"
+    if len(averaged) == 1:
+        label = f"{averaged[0].label}, the only one that claims a direction"
     return Contrast(label=label, terms=tuple(terms), low=low, high=high, unit=unit)
 
 

@@ -22,13 +22,13 @@ FAMILIES = {
     "two-stage": "CLM then MLM from scratch",
     "continued": "continued pretraining",
 }
-"""The questions; Holm's adjustment is over the findings of one."""
+"""The families of findings, each with its question; Holm's adjustment is over the findings of one family."""
 
 
 _ENTRIES = {
     finding.id: finding
-    for family in (objective, ratio, dynamics, two_stage, continued)
-    for finding in family.FINDINGS
+    for module in (objective, ratio, dynamics, two_stage, continued)
+    for finding in module.FINDINGS
 }
 assert _ENTRIES.keys() == TITLES.keys(), sorted(_ENTRIES.keys() ^ TITLES.keys())
 
@@ -36,7 +36,7 @@ FINDINGS: dict[str, Finding] = {name: _ENTRIES[name] for name in TITLES}
 """Every finding by id, in the order of the titles."""
 
 STATEMENTS: dict[str, Finding] = {
-    one.id: one for one in (*ANSWERS.values(), *FINDINGS.values())
+    finding.id: finding for finding in (*ANSWERS.values(), *FINDINGS.values())
 }
 """All that is judged by id: what answers the paper's question, and the findings."""
 

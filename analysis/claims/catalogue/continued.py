@@ -1,4 +1,8 @@
-"""Findings about continued pretraining."""
+"""Findings about continued pretraining (CPT): MLM from a finished model on, the start, which was trained for 42k steps.
+
+The CLM start and the MLM start are compared after the same number of added steps. In names of models, 54k and 64k are
+the steps in all: 12k and 22k of CPT.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +13,27 @@ from benchmarks.protocol import TASKS
 
 
 def _cpt(start: str, total: str) -> str:
-    """Return the 610M model that continues a finished `start` with MLM to `total` steps in all."""
-    # Two-stage models go on from a trunk before its decay, CPT from the decayed model: hence dec42k.
+    """Return the 610M model that continues a finished `start` (`clm` or `mlm40`) with MLM to `total` steps in all."""
+    # CPT starts from a model after the decay of its learning rate, hence dec42k; two-stage models from one before it.
     return f"610m-{start}-dec{FULL}-mlm40-{total}"
 
 
 def _starts(total: str, task: str, *, closed: bool = False) -> Contrast:
-    """Return CLM start minus MLM start after CPT to `total` steps: above 0, or with `closed` not behind."""
-    added = int(total.removesuffix("k")) - 42
+    """Return the statement that the CLM start is ahead of the MLM start after CPT to `total` steps, such as `54k`.
+
+    With `closed` the claim is that it has closed the gap: it is not behind by the task's margin or more.
+    """
+    added = (
+        int(total.removesuffix("k")) - 42
+    )  # thousands of steps after the start's own
     label = f"CLM start - MLM start on {task}, after {added}k steps of CPT"
-    # A start that leads has closed its gap: non-inferiority, not equivalence.
+    # A start that leads has also closed its gap: this is a test of non-inferiority, not of equivalence.
     region = not_behind(task) if closed else Region()
     return difference(label, _cpt("clm", total), _cpt("mlm40", total), task, **region)
 
 
 def _last_gain(task: str) -> Contrast:
-    """Return how much more the CLM start gains from 12k to 22k steps of CPT than the MLM start."""
+    """Return how much more the CLM start gains from 12k to 22k steps of CPT than the MLM start does."""
     return weighted(
         f"gain from 12k to 22k of CPT, CLM start - MLM start, {task}",
         [

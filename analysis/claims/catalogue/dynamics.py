@@ -1,4 +1,8 @@
-"""Findings about early steps and fine-tuning stability."""
+"""Findings about early steps and fine-tuning stability.
+
+Early steps are checkpoints within the pretraining of the 610M models with the full budget (42k steps), before their
+learning rate falls.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from pretraining.models import format_steps
 
 
 def _checkpoint(objective: str, step: int) -> str:
-    """Return the 610M model of an objective as it is at a step of its full budget."""
+    """Return the checkpoint at a step of the 610M model with an objective (`clm`, `mlm40`) and the full budget."""
     return f"610m-{objective}-{FULL}-{step}"
 
 
@@ -33,20 +37,21 @@ def _clm_ahead(task: str, steps: Iterable[int]) -> AtLeast:
 
 
 def _catches_up(task: str) -> Contrast:
-    """Return how much MLM - CLM grows from the early step to the late one."""
+    """Return how much the gap MLM - CLM grows from the early step to the late one."""
     late_gap = [
         (1, _checkpoint("mlm40", _LATE), task),
         (-1, _checkpoint("clm", _LATE), task),
     ]
-    early_gap = [
+    minus_early_gap = [
         (-1, _checkpoint("mlm40", _EARLY), task),
         (1, _checkpoint("clm", _EARLY), task),
     ]
     label = f"MLM - CLM on {task}, {format_steps(_LATE)} - {format_steps(_EARLY)}"
-    return weighted(label, [*late_gap, *early_gap])
+    return weighted(label, [*late_gap, *minus_early_gap])
 
 
 def _ahead_late(task: str) -> Contrast:
+    """Return the statement that MLM is ahead of CLM at the late step."""
     label = f"MLM - CLM on {task} at {format_steps(_LATE)}"
     return difference(
         label, _checkpoint("mlm40", _LATE), _checkpoint("clm", _LATE), task
@@ -54,13 +59,18 @@ def _ahead_late(task: str) -> Contrast:
 
 
 def _steadier_seeds(words: str, sizes: Iterable[str]) -> SeedSpread:
-    """Return the statement that seeds move CLM's scores less than MLM's, over all datasets."""
-    names = tuple(sizes)
+    """Return the statement that CLM's scores spread less over fine-tuning seeds than MLM's, on all datasets.
+
+    Args:
+        words: what the label says of the sizes.
+        sizes: sizes of models, such as `610m`; CLM and MLM are compared at each.
+    """
+    compared_sizes = tuple(sizes)
     datasets = [(task, name) for task in TASKS for name in datasets_of(task)]
     return SeedSpread(
         label=f"seeds' spread, CLM / MLM, {words}",
-        narrow=tuple(map(clm, names)),
-        wide=tuple(map(mlm, names)),
+        narrow=tuple(map(clm, compared_sizes)),  # claimed to spread less
+        wide=tuple(map(mlm, compared_sizes)),
         datasets=tuple(datasets),
     )
 

@@ -19,10 +19,12 @@ from analysis.evidence.contrasts import Contrast
 
 
 def _gap(size: str, task: str, sign: float = 1.0) -> list[tuple[float, str, str]]:
+    """Return the terms (weight, model, task) of the gap MLM - CLM; with a `sign` of -1 they subtract it."""
     return [(sign, mlm(size), task), (-sign, clm(size), task)]
 
 
 def _gaps(tasks: Iterable[str]) -> Iterator[Contrast]:
+    """Yield the statement that MLM is ahead of CLM for each task and size."""
     for task in tasks:
         for size in SIZES:
             yield difference(f"MLM - CLM on {task}, {size}", mlm(size), clm(size), task)

@@ -1,4 +1,7 @@
-"""Findings about the masking ratio."""
+"""Findings about the masking ratio: the share of tokens that MLM masks, 20 to 50 %.
+
+"Prefers higher ratios" is read as a slope: how much the score rises with the ratio, by least squares.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,25 @@ def _slope_terms(
 ) -> list[tuple[float, str, str]]:
     """Return the terms (weight, model, task) whose sum is a slope, in points per 10 % of masking.
 
-    It is the slope at ratio `at` of the least-squares polynomial through the scores at `ratios`, which is linear in
-    the scores; `sign` multiplies every weight: -1 subtracts the slope.
+    A polynomial is fitted to the scores at several ratios by least squares. Its slope is a weighted sum of the scores,
+    whose weights depend on the ratios alone.
+
+    Args:
+        size: size of the models.
+        task: the task whose averages are the scores.
+        sign: factor of every weight: -1 subtracts the slope.
+        ratios: masking ratios in per cent.
+        degree: degree of the polynomial: 1 a line, 2 a parabola.
+        at: the ratio at which the slope is taken; a line has the same slope everywhere.
     """
-    # Row i of the pseudo-inverse: how the coefficient of x**powers[i] depends on the scores; the constant's, which is
-    # last, has no slope. Then the polynomial's derivative at `at`.
+    # The pseudo-inverse has a row for each coefficient, from the highest power of x down, which says how the
+    # coefficient depends on the scores. The last row is the constant's, which has no slope.
     powers = np.arange(degree, 0, -1)
     tenths = np.array(ratios) / 10
     coefficients = np.linalg.pinv(np.vander(tenths, degree + 1))[:-1]
-    derivative = powers * (at / 10) ** (powers - 1)
-    weights = sign * (derivative @ coefficients)
+    # The derivative of x**power at the ratio `at`, for each power.
+    derivatives = powers * (at / 10) ** (powers - 1)
+    weights = sign * (derivatives @ coefficients)
     terms = []
     for weight, ratio in zip(weights, ratios, strict=True):
         # Rounded, since the weight of a ratio in the middle is 0 but for binary arithmetic.
@@ -52,26 +64,30 @@ def _slope_terms(
 
 
 _slopes = partial(weighted, unit="points per 10 % masking")
-"""The contrast of slopes, whose terms `_slope_terms` gives."""
+"""Return the contrast that is the sum of the terms of slopes, which `_slope_terms` gives."""
 
 
 def _two_lines(size: str, task: str) -> AtLeast:
-    """Return Simonsohn's test with the break at either inner ratio, which belongs to both lines."""
-    breaks = []
-    # With four ratios a line has two or three points; at an outer ratio one line would have a single point.
+    """Return the statement that Simonsohn's two-lines test of a U makes, with a break at either inner ratio.
+
+    The score falls along a line up to the break, and rises along another line from there on.
+    """
+    u_shapes = []
+    # With four ratios a line has two or three points; with a break at an outer ratio one line would have one point.
     for place, ratio in enumerate(RATIOS[1:-1], start=1):
         where = f"slope on {task}, {size}, break at {ratio} %"
+        # The break belongs to both lines.
         terms_before = _slope_terms(size, task, ratios=RATIOS[: place + 1])
         terms_after = _slope_terms(size, task, ratios=RATIOS[place:])
         falls = _slopes(f"{where}: before", terms_before, **BELOW)
         rises = _slopes(f"{where}: after", terms_after)
         label = f"falls to {ratio} % and rises from there on {task}, {size}"
-        breaks.append(both_of(label, falls, rises))
-    return any_of(f"two lines on {task}, {size}", breaks)
+        u_shapes.append(both_of(label, falls, rises))
+    return any_of(f"two lines on {task}, {size}", u_shapes)
 
 
 def _some_ratio_beaten() -> AtLeast:
-    """For every ratio there is a size and a task at which another ratio is better."""
+    """Return the statement that for every ratio there is a size and a task at which another ratio is better."""
     beaten = []
     for ratio in RATIOS:
         comparisons = []
@@ -84,7 +100,7 @@ def _some_ratio_beaten() -> AtLeast:
                     task,
                 )
                 comparisons.append(comparison)
-        # One of 36 is enough: its p is corrected for all of them (Bonferroni).
+        # One of the 36 comparisons is enough; its p is corrected for all of them (Bonferroni).
         label = f"{ratio} % is beaten at some size and task"
         beaten.append(any_of(label, comparisons))
     return all_of("every masking ratio is beaten somewhere", beaten)
@@ -98,7 +114,7 @@ _SLOPES_BY_SIZE = [
     for task in TASKS
     for small, large in itertools.pairwise(SIZES)
 ]
-"""How the slope changes with size."""
+"""On each task, the slope of a larger size minus that of the next smaller one."""
 
 
 FINDINGS = (

@@ -1,4 +1,7 @@
-"""Findings about CLM then MLM from scratch."""
+"""Findings about CLM then MLM from scratch: two-stage models, whose budget of steps is split between the two.
+
+Three budgets (12, 22 and 42 thousand steps) have a model for each share of CLM in `_SHARES`.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +31,26 @@ def _split(budget: int, place: int) -> str:
         return f"610m-mlm40-{budget}k"
     if place == 4:
         return f"610m-clm-{budget}k"
-    # Shares are nominal: Figure 6 shows 22.7 to 77.3 % CLM as 25, 50 and 75 %.
+    # Shares are nominal: Figure 6 shows 22.7 to 77.3 % CLM as 25, 50 and 75 %. `BUDGET_SPLITS` has only these three,
+    # at places 1 to 3.
     clm_steps = BUDGET_SPLITS[budget][place - 1]
     return f"610m-clm-{clm_steps}k-mlm40-{budget}k"
 
 
 def _best_split(budget: int, task: str) -> AtLeast:
-    """Return the statement that 25 % or 50 % CLM beats each share that is neither."""
+    """Return the statement that 25 % CLM or 50 % CLM beats each of the other three shares."""
     where = f"on {task}, {budget}k"
-    best_of = []
-    for best in (1, 2):
+    statements = []
+    for best in (1, 2):  # 25 and 50 %
         share = _SHARES[best]
         comparisons = []
         for other in (0, 3, 4):
             label = f"{share} % - {_SHARES[other]} % CLM {where}"
-            models = _split(budget, best), _split(budget, other)
-            comparisons.append(difference(label, *models, task))
+            better, worse = _split(budget, best), _split(budget, other)
+            comparisons.append(difference(label, better, worse, task))
         label = f"{share} % CLM beats 0, 75 and 100 % {where}"
-        best_of.append(all_of(label, comparisons))
-    return any_of(f"25 or 50 % CLM is best {where}", best_of)
+        statements.append(all_of(label, comparisons))
+    return any_of(f"25 or 50 % CLM is best {where}", statements)
 
 
 _SHARES = ("0", "25", "50", "75", "100")
@@ -56,56 +60,71 @@ _SHARES = ("0", "25", "50", "75", "100")
 def _share_minus(
     shares: tuple[int, ...], other: int, budgets: Iterable[int] = BUDGET_SPLITS
 ) -> Contrast:
-    """Return the mean of the places `shares` minus place `other`, over tasks and budgets."""
-    steps = tuple(budgets)
+    """Return how far some shares of CLM are ahead of another share, as a mean over shares, tasks and budgets.
+
+    Args:
+        shares: places in `_SHARES`.
+        other: place in `_SHARES` of the share that they are compared with.
+        budgets: thousands of steps.
+    """
+    averaged_budgets = tuple(budgets)
     percents = " and ".join(_SHARES[share] for share in shares)
     scope = "mean over tasks and budgets"
-    if len(steps) == 1:
-        scope = f"mean over tasks, {steps[0]}k"
+    if len(averaged_budgets) == 1:
+        scope = f"mean over tasks, {averaged_budgets[0]}k"
     contrasts = []
-    for share, budget, task in itertools.product(shares, steps, TASKS):
-        models = _split(budget, share), _split(budget, other)
-        contrasts.append(difference("", *models, task))
+    for share, budget, task in itertools.product(shares, averaged_budgets, TASKS):
+        better, worse = _split(budget, share), _split(budget, other)
+        # Only the mean has a label.
+        contrasts.append(difference("", better, worse, task))
     return mean_of(f"{percents} % - {_SHARES[other]} % CLM, {scope}", contrasts)
 
 
 def _gain_beyond_tc(task: str, budgets: Iterable[int] = BUDGET_SPLITS) -> Contrast:
     """Return how much more 25 % CLM gains over MLM alone on the task than on TC, as a mean over budgets."""
-    steps = tuple(budgets)
-    scope = "mean over budgets" if len(steps) > 1 else f"{steps[0]}k"
+    averaged_budgets = tuple(budgets)
+    scope = "mean over budgets"
+    if len(averaged_budgets) == 1:
+        scope = f"{averaged_budgets[0]}k"
     contrasts = []
-    for budget in steps:
-        mixed, mlm_alone = _split(budget, 1), _split(budget, 0)
-        gain = [(1, mixed, task), (-1, mlm_alone, task)]
-        gain_on_tc = [(-1, mixed, "TC"), (1, mlm_alone, "TC")]
-        contrasts.append(weighted("", [*gain, *gain_on_tc]))
+    for budget in averaged_budgets:
+        two_stage, mlm_alone = _split(budget, 1), _split(budget, 0)
+        gain = [(1, two_stage, task), (-1, mlm_alone, task)]
+        minus_gain_on_tc = [(-1, two_stage, "TC"), (1, mlm_alone, "TC")]
+        contrasts.append(weighted("", [*gain, *minus_gain_on_tc]))
     return mean_of(f"gain from 25 % CLM on {task} - gain on TC, {scope}", contrasts)
 
 
 def _beats_mlm_alone(place: int) -> AtLeast:
-    """Return the statement that a share of CLM is ahead at every budget and on every task, 12 comparisons."""
+    """Return the statement that a share of CLM is ahead of MLM alone in all 12 comparisons: every budget and task.
+
+    The share is given by its place in `_SHARES`.
+    """
     share = _SHARES[place]
     comparisons = []
     for budget, task in itertools.product(BUDGET_SPLITS, TASKS):
         label = f"{share} % CLM - MLM alone on {task}, {budget}k"
-        models = _split(budget, place), _split(budget, 0)
-        comparisons.append(difference(label, *models, task))
+        two_stage, mlm_alone = _split(budget, place), _split(budget, 0)
+        comparisons.append(difference(label, two_stage, mlm_alone, task))
     return all_of(f"{share} % CLM beats MLM alone", comparisons)
 
 
 def _answer_at(place: int) -> Finding:
-    """Return what answers the paper's question at a share of CLM: 25 was chosen among the three."""
+    """Return the statement that answers the paper's question, for the share of CLM at a place of `_SHARES`.
+
+    The answer is that for 25 %; those for 50 and 75 % are judged as well, since 25 was chosen among the three.
+    """
     share = _SHARES[place]
     beats = _beats_mlm_alone(place)
     rivals = [_beats_mlm_alone(other) for other in (1, 2, 3) if other != place]
     return Finding(
         id=ANSWER if place == 1 else f"{ANSWER}-{share}",
-        scope=FINDINGS[0].scope,
+        scope=FINDINGS[0].scope,  # F8 compares the same models
         statement=f"At equal budget, {share} % CLM, then MLM, beats MLM alone in at least half of the 12 comparisons.",
         where="the paper's title; Figure 6, Tables 10-13",
         family=ANSWER,
         rivals=tuple(rivals),
-        # Half was set when six were known to hold (docs/claims.md).
+        # At least half of the comparisons: this was set when six of the 12 were known to hold (docs/claims.md).
         body=replace(beats, count=len(beats.parts) // 2),
         remark="This statement is ours. Counts and p allow for the splits compared.",
     )
@@ -242,4 +261,4 @@ FINDINGS = (
 )
 
 ANSWERS = {int(_SHARES[place]): _answer_at(place) for place in (1, 2, 3)}
-"""The answer to the paper's question by percent of CLM; 25 was chosen among the three."""
+"""The statement that answers the paper's question, by percent of CLM; 25 was chosen among the three."""
