@@ -39,25 +39,33 @@ class Assessment:
     @cached_property
     def judged_by_dataset(self) -> dict[str, JudgedFinding]:
         """The same with a part for each dataset that the source has, in place of a part for a task."""
-        placed = [
-            finding_by_dataset(one, self.source.datasets_of)
-            for one in STATEMENTS.values()
+        by_dataset = [
+            finding_by_dataset(finding, self.source.datasets_of)
+            for finding in STATEMENTS.values()
         ]
-        return judge(placed, self.result_of)
+        return judge(by_dataset, self.result_of)
 
     @cached_property
     def effects_by_dataset(self) -> Callable[[str], list[DatasetEffects]]:
-        """From a finding's id to its comparisons on each dataset (`analysis.claims.by_dataset.effects_by_dataset`)."""
-        datasets = self.source.datasets_of
-        return cache(
-            lambda finding: effects_by_dataset(
-                STATEMENTS[finding], self.result_of, datasets
+        """A function from a finding's id to its comparisons on each dataset (`analysis.claims.by_dataset`).
+
+        It remembers what it has computed, since several sentences are about the same effects.
+        """
+
+        def effects_of(finding: str) -> list[DatasetEffects]:
+            statement = STATEMENTS[finding]
+            return effects_by_dataset(
+                statement, self.result_of, self.source.datasets_of
             )
-        )
+
+        return cache(effects_of)
 
     @property
     def tests(self) -> tuple[str, str, str]:
-        """How it was tested: the test with the interval's measured coverage, what it is about, multiplicity."""
+        """Three sentences on how findings were tested.
+
+        They are about the test with the interval's measured coverage, to what the results extend, and multiplicity.
+        """
         tested = [
             result
             for finding in FINDINGS
@@ -67,7 +75,7 @@ class Assessment:
 
 
 def assess(source: Source, settings: Settings) -> Assessment:
-    """Return every finding as judged by a source.
+    """Return every finding as judged by a source; the verdicts are computed when they are first read.
 
     Args:
         source: published cells or runs.

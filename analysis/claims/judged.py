@@ -1,4 +1,8 @@
-"""Judged findings: each with its verdict, the comparisons behind it, their mean, and what is reported beside it."""
+"""Judged findings: each with its verdict, the comparisons behind it, their mean, and what is reported beside it.
+
+A finding has two p's, for and against it. Both are adjusted by Holm's procedure: those of a whole finding over the
+findings of its family (the findings about one question), those of its parts over the parts that are counted together.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +47,11 @@ class JudgedStatement:
     """A whole statement with its parts, after adjustment."""
 
     branch: Branch
+    """The statement with its p's before any adjustment."""
     p_for_holm: float
+    """p of "it does not hold", adjusted over the whole statements that are tested together with it."""
     p_against_holm: float
+    """p of "it holds", adjusted in the same way."""
     counted: tuple[JudgedPart, ...]
     """The parts that are counted: those of which the source says anything."""
 
@@ -88,12 +95,12 @@ class JudgedStatement:
 
     @cached_property
     def holds_in(self) -> int:
-        """Parts that hold at least, with 95 % confidence in all at once."""
+        """How many parts are shown to hold, with 95 % confidence in all of them at once; more may hold."""
         return sum(part.p_for_holm <= ALPHA for part in self.counted)
 
     @cached_property
     def fails_in(self) -> int:
-        """Parts that fail at least."""
+        """How many parts are shown to fail, with the same confidence; more may fail."""
         return sum(part.p_against_holm <= ALPHA for part in self.counted)
 
     @property
@@ -106,15 +113,16 @@ class JudgedStatement:
 
     @property
     def verdict(self) -> str:
-        """The outcome in words: `holds in 6 of 12`, `holds in 1 of 2 (10 not run)`."""
-        addition = f", fails in {self.fails_in}" if self.fails_in else ""
+        """The outcome in words: `holds in 6 of 12`, `holds in 1 of 2 (10 not run)`, `open, fails in 1 of 4`."""
+        fails = f", fails in {self.fails_in}" if self.fails_in else ""
         if self.outcome == IN_PART.name:
-            # Every part holds, but not the whole after Holm's adjustment over the findings of its family.
+            remark = fails
+            # Every part holds, but the whole does not after Holm's adjustment over the findings of its family.
             if self.holds_in == self.parts:
-                addition = ", uncorrected"
-            return f"holds in {self.holds_in} of {self.known}{addition}{self.not_run}"
+                remark = ", uncorrected"
+            return f"holds in {self.holds_in} of {self.known}{remark}{self.not_run}"
         if self.outcome == OPEN.name and self.fails_in:
-            return f"{self.outcome}{addition} of {self.known}{self.not_run}"
+            return f"{self.outcome}{fails} of {self.known}{self.not_run}"
         return self.outcome
 
 
@@ -124,10 +132,12 @@ class JudgedFinding(JudgedStatement):
 
     finding: Finding
     result_of: ResultOf = field(repr=False, compare=False)
+    """What the source says about a comparison."""
     tested: int
-    """Parts that are corrected for together: its own, and those of the statements among which it was chosen."""
+    """Number of parts that are corrected for together: its own, and those of the statements among which it was chosen
+    (`Finding.rivals`)."""
     holm_over: int
-    """Findings of its family of which the source says anything: Holm's adjustment is over them."""
+    """Number of findings of its family of which the source says anything: the adjustment of its p's is over them."""
 
     @property
     def id(self) -> str:
@@ -161,9 +171,11 @@ class JudgedFinding(JudgedStatement):
 
     @property
     def missing(self) -> str:
-        """Why the first comparison that is not known is not; empty where all are known."""
-        missing = (result.missing for result in self.comparisons if not result.known)
-        return next(missing, "")
+        """Why the source does not decide the first of the comparisons that it lacks; empty where it lacks none."""
+        for result in self.comparisons:
+            if not result.known:
+                return result.missing
+        return ""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -199,7 +211,11 @@ class JudgedFinding(JudgedStatement):
 
     @cached_property
     def decisive(self) -> Result:
-        """The most adverse comparison: the weakest of a supported finding, else the strongest counter-example."""
+        """The most adverse comparison.
+
+        Where the evidence is for the finding, it is the weakest comparison, on which the finding's p rests; where the
+        evidence is against it, the strongest counter-example.
+        """
         if self.outcome == HOLDS.name:
             is_against = False
         elif self.outcome == FAILS.name:
@@ -208,16 +224,18 @@ class JudgedFinding(JudgedStatement):
             is_against = self.fails_in > 0 or self.direction == "against"
         branch = self.branch
         decides = branch.decides_against if is_against else branch.decides_for
-        # A comparison that the source lacks has a p of 1, the largest, but is not evidence.
+        # Where the source lacks too many parts, one of the lacking comparisons decides, with a p of 1. That is no
+        # evidence: the weakest of the known comparisons takes its place.
         if not decides.known and self.known:
             return max(self.known_comparisons, key=lambda result: result.p_for)
         return decides
 
     @cached_property
     def marks(self) -> dict[str, str]:
-        """What each comparison counts as, by its label.
+        """What each comparison counts as: by its label `holds`, `fails` or `open`.
 
-        The comparison that decides a part counts as the part does; all others count as `open`.
+        Of the comparisons in a counted part, the one that its p comes from counts as the part does; all others count
+        as `open`.
         """
         marks = {result.label: OPEN.name for result in self.comparisons}
         for part in self.counted:
@@ -234,31 +252,34 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
     A finding can be wrongly held true or wrongly held false, never both, so the p's for and against are adjusted apart.
 
     Args:
-        findings: all that Holm's adjustment is about.
+        findings: all findings that are tested together; Holm's adjustment is over those of a family.
         result_of: what the source says about a comparison.
     """
-    # Findings, their rivals and the answer share comparisons, so that each is computed once.
+    # Findings, their rivals and the answer share comparisons; the cache computes each comparison once.
     result_of = cache(result_of)
     trees = [(finding, judge_node(finding.body, result_of)) for finding in findings]
-    # A finding of which the source says nothing is not tested, so that the others are not corrected for it.
-    families: dict[str, list[Branch]] = {}
+    # By family its findings, each as a tree by its id. A finding of which the source says nothing is not tested, so
+    # that the others are not corrected for it.
+    families: dict[str, dict[str, Branch]] = {}
     for finding, branch in trees:
         if branch.known:
-            families.setdefault(finding.family, []).append(branch)
-    adjusted: dict[int, JudgedPart] = {}
+            families.setdefault(finding.family, {})[finding.id] = branch
+    # By its id each whole finding, with p's after adjustment over its family.
+    whole_of: dict[str, JudgedPart] = {}
     for members in families.values():
-        for whole in _adjusted(members):
-            adjusted[id(whole.branch)] = whole
+        wholes = _adjusted(list(members.values()))
+        whole_of.update(zip(members, wholes, strict=True))
     judged: dict[str, JudgedFinding] = {}
     for finding, branch in trees:
-        units = list(branch.known_units)
-        # Parts of a statement that was chosen among several are counted with the parts of all of them.
+        own_parts = list(branch.known_units)
+        # If the statement was chosen among several, its parts are corrected for the parts of all of them.
+        parts_of_rivals: list[Branch] = []
         for rival in finding.rivals:
-            units += judge_node(rival, result_of).known_units
-        counted = _adjusted(units)
+            parts_of_rivals += judge_node(rival, result_of).known_units
+        tested = _adjusted([*own_parts, *parts_of_rivals])
         p_for, p_against, holm_over = branch.p_for, branch.p_against, 0
         if branch.known:
-            whole = adjusted[id(branch)]
+            whole = whole_of[finding.id]
             p_for, p_against = whole.p_for_holm, whole.p_against_holm
             holm_over = len(families[finding.family])
         judged[finding.id] = JudgedFinding(
@@ -268,8 +289,9 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
             p_for_holm=p_for,
             p_against_holm=p_against,
             holm_over=holm_over,
-            counted=counted[: len(branch.known_units)],
-            tested=len(counted),
+            # Only its own parts, which come first, are counted.
+            counted=tested[: len(own_parts)],
+            tested=len(tested),
         )
     return judged
 
@@ -290,7 +312,7 @@ def _alone(branch: Branch) -> JudgedStatement:
 
 
 def _adjusted(branches: Sequence[Branch]) -> tuple[JudgedPart, ...]:
-    """Return the statements as parts, with Holm's adjusted p's over all of them."""
+    """Return the statements with their p's adjusted over all of them (Holm), in the order given."""
     ps_for = holm([branch.p_for for branch in branches])
     ps_against = holm([branch.p_against for branch in branches])
     parts = []

@@ -1,6 +1,7 @@
-"""Who counts a comparison of two models: one finding, so that a comparison is clear everywhere or nowhere.
+"""Which finding counts a comparison of two models: always one, so that a comparison is clear everywhere or nowhere.
 
-It is the first finding whose verdict counts the difference as a part of its own; the catalogue's order decides.
+"Clear" means significant after a correction for everything that is tested together, and several findings may count the
+same difference among different numbers of others. The first of them, in the catalogue's order, decides for all pages.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ class OwnedPair(NamedTuple):
     """A comparison of two models on a task, as a finding counts it."""
 
     finding: str
+    """The finding's id."""
     tested: int
-    """Comparisons that are corrected for together with it."""
+    """Number of comparisons that the finding corrects for together, this one included."""
     ahead: str
     """The model that is counted as ahead; empty where neither is."""
 
@@ -28,32 +30,38 @@ class OwnedPair(NamedTuple):
 def owned_pairs(
     models: Collection[str], result_of: ResultOf
 ) -> dict[tuple[str, frozenset[str]], OwnedPair]:
-    """Return how findings count the differences between these models, by task and pair.
+    """Return how findings count the differences between these models.
 
     Args:
-        models: those that are compared.
+        models: the models that are compared.
         result_of: what the source says about a comparison.
+
+    Returns:
+        By (task, the two models) the pair as its finding counts it; a pair that no finding counts is absent.
     """
-    known = set(models)
-    about = []
+    compared = set(models)
+    relevant = []
     # Findings come before answers: F8 counts the same pairs as the answer at its share, and pages name F8.
     for finding in (*FINDINGS.values(), *ANSWERS.values()):
-        asked = comparisons(finding.body)
-        # A finding without a comparison of these models among themselves counts none of their differences.
-        if any(known.issuperset(comparison.models) for comparison in asked):
-            about.append(finding)
+        in_finding = comparisons(finding.body)
+        # A finding that compares none of these models with another of them has none of their differences.
+        if any(compared.issuperset(comparison.models) for comparison in in_finding):
+            relevant.append(finding)
     owned: dict[tuple[str, frozenset[str]], OwnedPair] = {}
-    for name, judged in judge(about, result_of).items():
+    for name, judged in judge(relevant, result_of).items():
         for part in judged.counted:
             comparison = part.branch.node
+            # Only parts that claim one model ahead of another on one task are differences of a pair: no margins, no
+            # ratios of spreads, no gaps between gaps.
             if not isinstance(comparison, Contrast) or not comparison.has_direction:
                 continue
             if len(comparison.terms) != 2 or len(comparison.places) != 1:
                 continue
-            if not known.issuperset(comparison.models):
+            if not compared.issuperset(comparison.models):
                 continue
-            [first], [second] = comparison.sides
+            [first], [second] = comparison.sides  # the first is claimed to be ahead
             ahead = {HOLDS.name: first, FAILS.name: second}.get(part.counted, "")
             key = comparison.tasks[0], frozenset((first, second))
+            # An earlier finding that counts the pair keeps it.
             owned.setdefault(key, OwnedPair(name, judged.tested, ahead))
     return owned

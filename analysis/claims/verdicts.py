@@ -1,6 +1,6 @@
 """From contrasts to a verdict: the tree of a finding, its parts, the four outcomes.
 
-The rules: docs/claims.md. `analysis.claims.judged` adjusts what stands here.
+The rules: docs/claims.md. The p's of this module are not adjusted for other tests; `analysis.claims.judged` does that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Outcome:
 
     name: str
     counted: tuple[str, str]
-    """What one finding of this outcome does, and what several do."""
+    """The verb for one finding of this outcome, and the verb for several: `holds`, `hold`."""
     sided: int = 0
     """1 when it speaks for the statement, -1 when against, 0 when neither."""
 
@@ -79,12 +79,14 @@ class Branch:
     result: Result | None = None
     """The result, when the statement is a single contrast."""
     parts: tuple[Branch, ...] = ()
+    """The statement's parts as the finding nests them; none of a single contrast."""
     counted: tuple[Branch, ...] = ()
-    """The parts that are counted: what "all of" joins, at any depth, or those of another rule; none of what is one."""
+    """The parts that "holds in k of n" counts. Of an "all of" they are those of all "all of"s nested in it, of another
+    rule its own parts. Empty for a single contrast and for a statement that is a `whole`: these count as one part."""
 
     @cached_property
     def results(self) -> tuple[Result, ...]:
-        """All results below, in order."""
+        """The results of all contrasts in the statement, in order."""
         if self.result is not None:
             return (self.result,)
         return tuple(result for part in self.parts for result in part.results)
@@ -111,12 +113,15 @@ class Branch:
 
     @cached_property
     def known_units(self) -> tuple[Branch, ...]:
-        """Those of which the source says anything."""
+        """The counted parts of which the source says anything."""
         return tuple(unit for unit in self.units if unit.known)
 
 
 def judge_node(node: Node, result_of: ResultOf) -> Branch:
-    """Return what the source says about a statement and about each of its parts."""
+    """Return what the source says about a statement and about each of its parts.
+
+    A statement of parts is "at least `count` of them hold"; its p comes from the p's of the parts.
+    """
     if not isinstance(node, AtLeast):
         result = result_of(node)
         return Branch(
@@ -128,19 +133,24 @@ def judge_node(node: Node, result_of: ResultOf) -> Branch:
             result=result,
         )
     parts = tuple(judge_node(part, result_of) for part in node.parts)
-    units, count = list(parts), node.count
-    if count == len(parts):
-        # Nested "all of"s are one: how they are bracketed is wording, and must not move a p.
+    units = list(parts)  # the parts that are tested and counted
+    needed = node.count
+    if needed == len(parts):
+        # All have to hold. Then nested "all of"s are one "all of": how a finding brackets its parts is wording, and
+        # must not move a p.
         units = []
         for part in parts:
             units += part.units if joins(part.node) else [part]
-        count = len(units)
-    p_for, deciding_for = _decided(units, count, attrgetter("p_for"))
-    # "At least k of n hold" fails when at least n - k + 1 of them do not.
-    failing = len(units) - count + 1
-    p_against, deciding_against = _decided(units, failing, attrgetter("p_against"))
-    # A fall and a rise make one U: such a statement is counted as a whole.
+        needed = len(units)
+    p_for, deciding_for = _decided(units, needed, attrgetter("p_for"))
+    # "At least k of n hold" is wrong when at least n - k + 1 of them do not hold.
+    enough_to_fail = len(units) - needed + 1
+    p_against, deciding_against = _decided(
+        units, enough_to_fail, attrgetter("p_against")
+    )
+    # A fall and a rise make one U: a larger statement counts such a `whole` as one part.
     counted = () if node.whole else tuple(units)
+    # The part that decides may have parts itself, of which one contrast decides.
     return Branch(
         node=node,
         p_for=p_for,
@@ -155,12 +165,19 @@ def judge_node(node: Node, result_of: ResultOf) -> Branch:
 def _decided(
     parts: Sequence[Branch], count: int, p_of: Callable[[Branch], float]
 ) -> tuple[float, Branch]:
-    """Return the p of "at least `count` of the parts", and the part that decides.
+    """Return the p of "at least `count` of the parts", and the part that this p comes from.
 
-    What a source lacks is not tested: the p is corrected for the parts that it has, and is 1 where those are too few.
+    A part that the source lacks is not tested: the p is corrected for the known parts only. Where these are fewer than
+    `count`, the p is 1, and it comes from the first part that is lacking.
+
+    Args:
+        parts: the parts, one or more.
+        count: how many of them it takes.
+        p_of: the p of a part, which is the one for or the one against it.
     """
     known = [part for part in parts if part.known]
+    lacking = [part for part in parts if not part.known]
     if count > len(known):
-        return 1.0, next(part for part in parts if not part.known)
-    p, place = partial_conjunction([p_of(part) for part in known], count)
-    return p, known[place]
+        return 1.0, lacking[0]
+    p, position = partial_conjunction([p_of(part) for part in known], count)
+    return p, known[position]
