@@ -1,4 +1,5 @@
-"""Findings read for each dataset instead of task averages: which hold where, and what one dataset makes.
+"""Findings read for each dataset instead of task averages: which hold on which datasets, and which results depend on a
+single one.
 
 A part of a finding about one task becomes a part for each of its datasets. A contrast across tasks (F2) becomes one for
 every pair of their datasets, a mean over tasks (F9) one for each dataset; a search over sizes and tasks (F5a) searches
@@ -43,11 +44,11 @@ class DatasetEffects:
     """A comparison on one task, on each of its datasets."""
 
     average: Result
-    """On the task's average."""
+    """The comparison on the task's average."""
     single: dict[str, Result]
-    """On each dataset that is known."""
+    """By dataset the comparison on it alone; only datasets that the source has."""
     without: dict[str, Result]
-    """By dataset on the mean of the others; none where not all are known."""
+    """By dataset the comparison on the mean of the task's other datasets; empty unless the source has all of them."""
 
     @property
     def label(self) -> str:
@@ -56,7 +57,7 @@ class DatasetEffects:
 
     @property
     def makers(self) -> list[str]:
-        """The datasets with which alone it holds."""
+        """The datasets that make the result: without one of them, the comparison no longer holds."""
         return [
             name
             for name, rest in self.without.items()
@@ -67,9 +68,20 @@ class DatasetEffects:
 def effects_by_dataset(
     finding: Finding, result_of: ResultOf, datasets_of: Datasets = datasets_of
 ) -> list[DatasetEffects]:
-    """Return the effects by dataset of each comparison of a finding on one task, where any dataset is known."""
-    leaves = comparisons(finding.body)
-    contrasts = dict.fromkeys(leaf for leaf in leaves if isinstance(leaf, Contrast))
+    """Return the effects by dataset of each comparison of a finding that is about the average of one task.
+
+    Left out are contrasts across tasks, ratios of spreads, and comparisons of which the source has no dataset.
+
+    Args:
+        finding: the finding.
+        result_of: what the source says about a comparison.
+        datasets_of: from a task to its datasets in the source.
+    """
+    # The keys of a dict, since a finding may name one contrast in several of its parts.
+    contrasts: dict[Contrast, None] = {}
+    for comparison in comparisons(finding.body):
+        if isinstance(comparison, Contrast):
+            contrasts[comparison] = None
     effects: list[DatasetEffects] = []
     for contrast in contrasts:
         is_of_averages = all(term.dataset == AVERAGE for term in contrast.terms)
@@ -77,28 +89,29 @@ def effects_by_dataset(
             continue
         [task] = contrast.tasks
         names = datasets_of(task)
-        known: dict[str, Result] = {}
+        single: dict[str, Result] = {}
         for name in names:
             result = result_of(_on(contrast, {task: name}))
             if result.known:
-                known[name] = result
-        if not known:
+                single[name] = result
+        if not single:
             continue
         without: dict[str, Result] = {}
         # The mean without one dataset is comparable to the average only where all datasets are known.
-        if len(known) == len(names) > 1:
+        if len(single) == len(names) > 1:
             for name in names:
                 others = [other for other in names if other != name]
                 without[name] = result_of(_mean_of(contrast, others))
         average = result_of(contrast)
-        effects.append(DatasetEffects(average=average, single=known, without=without))
+        effects.append(DatasetEffects(average=average, single=single, without=without))
     return effects
 
 
 def makes_the_result(average: Result, rest: Result) -> bool:
-    """Return whether an average holds, but not without one dataset, whose removal halves the effect or turns its sign.
+    """Return whether a result depends on one dataset: it holds on the average, but not without the dataset.
 
-    Fewer data alone cost significance: a dataset makes a result only where it also makes the effect.
+    Fewer data alone cost significance, so the effect has to change as well: without the dataset it is at most half as
+    large, or has the other sign.
 
     Args:
         average: the result over all datasets.
@@ -106,6 +119,8 @@ def makes_the_result(average: Result, rest: Result) -> bool:
     """
     if average.p_for > ALPHA or rest.p_for <= ALPHA:
         return False
+    # "On par" and "comparable" claim a region around 0, in which half an effect is no weaker: the estimate has to leave
+    # the region.
     if not average.comparison.has_direction:
         return not average.comparison.holds(rest.effect)
     is_halved = abs(rest.effect) <= abs(average.effect) / 2
@@ -117,16 +132,16 @@ def _by_dataset(node: Node, datasets_of: Datasets) -> Node:
     """Return the statement with a part for each dataset in place of each average."""
     if isinstance(node, AtLeast):
         return _rule_by_dataset(node, datasets_of)
-    # A contrast over three or more tasks is a mean: it has a part for each dataset, not for each choice of one dataset
-    # a task.
+    # In the catalogue a contrast over three or more tasks is always a mean over tasks (F9): it has a part for each
+    # dataset, not for each way to choose one dataset of every task.
     if isinstance(node, Contrast) and len(node.tasks) > 2:
         return _mean_by_dataset(node, datasets_of)
     copies: list[Node] = []
-    of_tasks = [datasets_of(task) for task in node.tasks]
-    # A contrast across two tasks (F2) becomes one for every pair of their datasets.
-    for names in itertools.product(*of_tasks):
-        place = dict(zip(node.tasks, names, strict=True))
-        copies.append(_on(node, place))
+    names_by_task = [datasets_of(task) for task in node.tasks]
+    # About one task: a copy for each dataset. Across two tasks (F2): one for every pair of their datasets.
+    for names in itertools.product(*names_by_task):
+        dataset_of = dict(zip(node.tasks, names, strict=True))
+        copies.append(_on(node, dataset_of))
     if not copies:
         # The source has no dataset of a task: the statement stays about the task's average, and is unknown.
         return node
@@ -136,8 +151,8 @@ def _by_dataset(node: Node, datasets_of: Datasets) -> Node:
 
 
 def _rule_by_dataset(rule: AtLeast, datasets_of: Datasets) -> AtLeast:
-    """Return "k of n" with a part for each dataset in place of a part for a task."""
-    if joins(rule):
+    """Return "at least k of n parts hold" with a part for each dataset in place of a part for a task."""
+    if joins(rule):  # all of the parts have to hold, and so on every dataset
         return all_of(rule.label, _parts_by_dataset(rule, datasets_of))
     tasks: dict[str, None] = {}
     for comparison in comparisons(rule):
@@ -149,7 +164,8 @@ def _rule_by_dataset(rule: AtLeast, datasets_of: Datasets) -> AtLeast:
         return all_of(rule.label, copies or [rule])
     parts = _parts_by_dataset(rule, datasets_of)
     count = rule.count
-    # The rule is about several tasks: "most" stays most, so that k grows with n, and "somewhere" stays one.
+    # The rule is about several tasks. "Somewhere" (one of n) stays one; "most tasks" (3 of 4) becomes most datasets
+    # (9 of 12).
     if count > 1:
         count = math.ceil(count / len(rule.parts) * len(parts))
     return AtLeast(label=rule.label, count=count, parts=parts)
@@ -157,28 +173,31 @@ def _rule_by_dataset(rule: AtLeast, datasets_of: Datasets) -> AtLeast:
 
 def _mean_by_dataset(mean: Contrast, datasets_of: Datasets) -> Node:
     """Return the statement that a mean over tasks holds on each dataset of these tasks."""
-    single = []
+    parts = []
     for task in mean.tasks:
         of_task = _of_task(mean, task, len(mean.tasks))
         for name in datasets_of(task):
-            single.append(_on(of_task, {task: name}))
-    return all_of(mean.label, single) if single else mean
+            parts.append(_on(of_task, {task: name}))
+    # A source without any of the datasets leaves the statement about the averages, and unknown.
+    return all_of(mean.label, parts) if parts else mean
 
 
 def _parts_by_dataset(node: AtLeast, datasets_of: Datasets) -> tuple[Node, ...]:
-    """Return the parts by dataset: a contrast gives one for each of its datasets, a nested statement stays one part."""
+    """Return the parts of a statement by dataset: a contrast becomes several parts, a nested statement stays one."""
     parts: list[Node] = []
     for part in node.parts:
         by_dataset = _by_dataset(part, datasets_of)
-        if isinstance(part, AtLeast) or not isinstance(by_dataset, AtLeast):
-            parts.append(by_dataset)
-        else:
+        was_contrast = not isinstance(part, AtLeast)
+        if was_contrast and isinstance(by_dataset, AtLeast):
+            # The contrast became "all of its datasets": each dataset is a part here.
             parts += by_dataset.parts
+        else:
+            parts.append(by_dataset)
     return tuple(parts)
 
 
 def _placed(node: Node, names: Mapping[str, str]) -> Node:
-    """Return the statement with all its comparisons on a dataset of each task (`names`, by task)."""
+    """Return the statement with all its comparisons on single datasets; `names` says for each task which dataset."""
     if not isinstance(node, AtLeast):
         return _on(node, names)
     label = _label(node.label, names.values())
@@ -187,7 +206,7 @@ def _placed(node: Node, names: Mapping[str, str]) -> Node:
 
 
 def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
-    """Return the comparison on a dataset of each task."""
+    """Return the comparison on single datasets; `names` says for each task which dataset."""
     label = _label(comparison.label, names.values())
     if isinstance(comparison, Spread):
         return replace(comparison, label=label, dataset=names[comparison.task])
@@ -196,7 +215,13 @@ def _on(comparison: AnyContrast, names: Mapping[str, str]) -> AnyContrast:
 
 
 def _of_task(mean: Contrast, task: str, tasks: int) -> Contrast:
-    """Return the part of a mean over tasks that is on one task, with its weights before the mean was taken."""
+    """Return the part of a mean over tasks that is on one of them.
+
+    Args:
+        mean: the mean.
+        task: the one task.
+        tasks: number of tasks that the mean is over. It divided every weight by this number, which is undone here.
+    """
     terms = []
     for term in mean.terms:
         if term.task == task:

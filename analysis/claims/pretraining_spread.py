@@ -1,7 +1,8 @@
-"""Pretraining as a level: what a finding is worth if pretraining again moves scores, and by how much others saw it.
+"""What a finding is worth if pretraining again moves scores, and by how much others saw scores move.
 
-Every model was pretrained once, and models of one trunk share that one pretraining. How much of a trunk's luck its
-models inherit nobody knows, so the findings are given for the ends: none of it (`SHARED_LUCK["models"]`), or all.
+Every model was pretrained once, and models of one trunk share that one pretraining (a trunk is a pretraining from which
+several models branch). How much of a trunk's luck its models inherit nobody knows, so the findings are computed for
+both ends: they inherit none of it (`SHARED_LUCK["models"]`), or all of it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class SharedLuck:
     name: str
     words: str
     unit: Callable[[Term], Hashable]
-    """What of a score moves: scores of equal units move alike."""
+    """From a score to its unit: another pretraining moves all scores of one unit by the same amount, and scores of
+    different units independently."""
 
 
 SHARED_LUCK = {
@@ -55,7 +57,7 @@ SHARED_LUCK = {
         ),
     )
 }
-"""How much of a pretraining's luck scores share, by name: the ends, and what is between."""
+"""How much of a pretraining's luck scores share, by name: from least to most."""
 
 
 def trunks() -> dict[str, list[str]]:
@@ -72,28 +74,39 @@ def trunks() -> dict[str, list[str]]:
 def with_pretraining_spread(
     result_of: ResultOf, sd: float, sharing: SharedLuck
 ) -> ResultOf:
-    """Return the results if pretraining again moved each task score of a unit by `sd` points.
+    """Return what a source would say if pretraining again moved scores by a standard deviation of `sd` points.
 
-    A contrast's variance grows by sd^2 times the squared weight of every unit, which is 0 for two models of a trunk
-    that move together. The error is Student's with Satterthwaite's degrees of freedom, the added variance taken as
-    known; those grow with it, so that few seeds would seem to say more: no p is smaller and no interval narrower than
-    without a spread, by whatever distribution those are.
+    A contrast's variance grows by sd^2 times the sum of the squared weights of its units. The weight of a unit is the
+    sum of the weights of its scores: 0 for the difference of two models that move together. The degrees of freedom are
+    Satterthwaite's, with the added variance as known. They grow with it, so a few seeds could seem to say more than
+    without it; therefore no p becomes smaller and no interval narrower than in the source itself.
+
+    Args:
+        result_of: what the source says about a comparison.
+        sd: standard deviation between pretrainings, in points.
+        sharing: which scores a pretraining moves together.
+
+    Returns:
+        A function like `result_of`.
     """
 
     def result(comparison: AnyContrast) -> Result:
+        """Return what the source says about a comparison, with the spread added."""
         base = result_of(comparison)
         # How a spread between pretrainings moves a ratio of spreads is not known.
         if isinstance(comparison, Spread) or not base.known:
             return base
-        weights: dict[Hashable, float] = {}
+        weight_of: dict[Hashable, float] = {}  # by unit
         for term in comparison.terms:
             unit = sharing.unit(term)
-            weights[unit] = weights.get(unit, 0.0) + term.weight
+            weight_of[unit] = weight_of.get(unit, 0.0) + term.weight
         variance = base.error**2
-        added = sd**2 * math.fsum(weight**2 for weight in weights.values())
+        added = sd**2 * math.fsum(weight**2 for weight in weight_of.values())
+        # Weights that cancel leave a remainder of binary arithmetic, which is no variance.
         if added < 1e-12:
             return base
         total = variance + added
+        # Satterthwaite: only the seeds' variance is estimated, so it alone limits the degrees of freedom.
         df = math.inf
         if variance > 0 and math.isfinite(base.df):
             df = total**2 / (variance**2 / base.df)
@@ -101,6 +114,8 @@ def with_pretraining_spread(
         wider = contrast_result(
             comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds
         )
+        # With the greater degrees of freedom, or with another distribution than the source's own (a bootstrap has no
+        # Student's t), "wider" may come out narrower: of each number the more cautious one counts.
         p_for = max(base.p_for, wider.p_for)
         p_against = max(base.p_against, wider.p_against)
         low, high = min(base.low, wider.low), max(base.high, wider.high)
@@ -121,12 +136,14 @@ class MeasuredSpread:
     """A standard deviation between pretrainings that somebody measured."""
 
     sd: float
-    """In points."""
+    """The standard deviation, in points."""
     network: str
     parameters: float
-    """In millions."""
+    """Parameters of the network, in millions."""
     pretrainings: int
+    """How many pretrainings it was measured over."""
     score: str
+    """What was scored, such as `GLUE average`."""
     varies: str
     """What differs between the scores: pretraining alone, or fine-tuning too."""
     where: str
