@@ -1,5 +1,9 @@
 """The answer: what the verdicts say about the paper's question, in sentences that name what was tested.
 
+The statement that answers it has the id `ANSWER`: CLM for a share of the steps (`SPLIT` per cent), then MLM, beats MLM
+alone in at least half of 12 comparisons. Two other splits of the steps were tried, and are judged by the same statement
+(`analysis.claims.catalogue.ANSWERS`).
+
 The page of findings, the report and the commands print these sentences. The README has its own words; a test compares
 its counts with these.
 """
@@ -39,6 +43,7 @@ QUESTION = "Should we still pretrain encoders with masked language modeling?"
 _ALIKE = 200
 """Millions of parameters from which a network is of the paper's sizes, the smallest of which has 210."""
 _MOST_SPREAD = 30.0
+"""The largest spread between pretrainings that is tried, in points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,15 +51,15 @@ class Answer:
     """What a source answers."""
 
     headline: str
-    """On the question; it names split, models, budgets and tasks."""
+    """The answer to the question; it names split, models, budgets and tasks."""
     pretraining: str
-    """What would be left of it if pretraining again moved the scores; empty where nothing is shown."""
+    """What would be left of the answer if pretraining again moved the scores; empty where nothing is shown."""
     splits: tuple[str, ...]
     """A line for each share of CLM of which the source knows any comparison, by task and by dataset."""
     cautions: tuple[str, ...]
-    """What is left when more or less of the paper is tested at once; tasks and datasets as samples; trunks."""
+    """Sentences that limit the answer (`_cautions`)."""
     findings: str
-    """On all findings."""
+    """How many of all findings hold, fail, hold in part or are open."""
 
 
 def answer(assessment: Assessment) -> Answer:
@@ -64,6 +69,7 @@ def answer(assessment: Assessment) -> Answer:
     source = assessment.source
     tried = splits_tried(judged)
     main = judged[ANSWER]
+    # The small networks of a toy study, shown in the places of the paper's models.
     stand_ins = source.stand_ins is not None
     pretraining = ""
     # With arms, the test's seeds are pretrainings, so that its result already allows for pretraining again.
@@ -98,9 +104,9 @@ def _cautions(assessment: Assessment) -> list[str]:
     main = assessment.judged[ANSWER]
     if not main.known:
         return []
-    of_tasks = _over_places(main, assessment)
-    of_datasets = _over_places(assessment.judged_by_dataset[ANSWER], assessment)
-    means = {"tasks": of_tasks, "datasets": of_datasets}
+    over_tasks = _over_places(main, assessment)
+    over_datasets = _over_places(assessment.judged_by_dataset[ANSWER], assessment)
+    means = {"tasks": over_tasks, "datasets": over_datasets}
     cautions = [*_among(assessment.judged), *_as_samples(means)]
     shared = shared_trunks(result.comparison for result in main.known_comparisons)
     if shared:
@@ -126,8 +132,12 @@ def _headline(
 ) -> str:
     """Return the headline: whether CLM first beats MLM alone, and in how many comparisons.
 
-    With `survives_pretraining` (adding the spread between pretrainings leaves the answer) it begins with "Yes",
-    otherwise with "Probably".
+    Args:
+        main: the judged statement that answers the question.
+        tried: the shares of CLM that were tried; the confidence is for all comparisons of all of them.
+        stand_ins: whether the models are those of a small study.
+        survives_pretraining: whether the answer stays when a spread between pretrainings is added. Then a positive
+            answer begins with "Yes", otherwise with "Probably".
     """
     mean = main.mean
     where = "at equal budget"
@@ -143,6 +153,7 @@ def _headline(
     if not main.known:
         return f"Open: this source does not say whether {pair} beats MLM alone: {main.missing}."
     comparisons = f"{main.parts} comparisons"
+    # The source lacks scores for some of them.
     if main.known < main.parts:
         comparisons = (
             f"the {main.known} comparisons (of {main.parts}) that this source allows"
@@ -169,8 +180,11 @@ def _headline(
 
 
 def shown_higher(judged: JudgedFinding) -> str:
-    """Return which comparisons are counted as higher, by task and length: `TC at 12K, 22K and 42K; SC at 42K`."""
-    lengths_of: dict[str, list[str]] = {}
+    """Return in which comparisons CLM first is shown to score higher: `TC at 12K, 22K and 42K; SC at 42K`.
+
+    The numbers are steps of training.
+    """
+    lengths_of: dict[str, list[str]] = {}  # by task
     for result in _higher(judged):
         steps = _steps(result)
         # A comparison of unknown length cannot be listed by length; `holds_in` still counts it.
@@ -182,7 +196,7 @@ def shown_higher(judged: JudgedFinding) -> str:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """Return `12K, 22K and 42K`."""
+    """Return one word or more as a list in a sentence: `12K, 22K and 42K`."""
     *others, last = words
     if not others:
         return last
@@ -190,7 +204,7 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _higher(judged: JudgedFinding) -> list[Result]:
-    """Return the comparisons that are counted as higher."""
+    """Return the comparisons in which CLM first is shown to score higher."""
     return [
         result
         for result in judged.comparisons
@@ -199,13 +213,20 @@ def _higher(judged: JudgedFinding) -> list[Result]:
 
 
 def _steps(result: Result) -> int:
-    """Return the steps of training of the model that is claimed to be ahead; 0 where they are not known."""
-    model = find_model(", ".join(result.comparison.sides[0]))
+    """Return the steps of training of the model that is claimed to be ahead; 0 where they are not known.
+
+    They are not known of several models at once, or of a name that does not say them.
+    """
+    claimed_ahead, _ = result.comparison.sides
+    model = find_model(", ".join(claimed_ahead))
     return model.steps if model else 0
 
 
 def _higher_where(judged: JudgedFinding) -> str:
-    """Return which comparisons are shown to be higher, and their gain after the longest training."""
+    """Return a sentence that lists the comparisons that are shown to be higher, with the gains at the longest training.
+
+    It is empty where none is, or where all are, which the headline says without a list.
+    """
     higher = shown_higher(judged)
     if not higher or judged.holds_in == judged.parts:
         return ""
@@ -218,11 +239,15 @@ def _higher_where(judged: JudgedFinding) -> str:
 
 
 def _lead(main: JudgedFinding, *, survives_pretraining: bool) -> str:
-    """Return the first words of the headline; "Open" where no comparison is shown."""
+    """Return the first words of the headline, which answer whether to pretrain with MLM still.
+
+    They are "Open" where no comparison shows CLM first better or worse than MLM alone.
+    """
     if main.holds_in and main.fails_in:
         return "It depends"
     sure = "Yes" if survives_pretraining else "Probably"
     if main.holds_in:
+        # The statement holds where half of the comparisons or more are better with CLM first.
         if main.outcome == HOLDS.name:
             return f"{sure}, but start with CLM"
         return "Sometimes, starting with CLM"
@@ -234,16 +259,24 @@ def _lead(main: JudgedFinding, *, survives_pretraining: bool) -> str:
 
 
 def _half_fail(main: JudgedFinding) -> bool:
-    """Return whether CLM first is shown to be worse in half of the comparisons: as many as make it better."""
-    # Where only pretraining moves scores, one comparison alone was below zero in 28 to 29 % of simulated sources,
-    # half of them in at most 6 %.
+    """Return whether CLM first is shown to be worse in half of the comparisons or more.
+
+    The statement that it is better also takes half of them.
+    """
+    # One comparison is not enough: in simulated sources where nothing but the luck of pretrainings moved scores, at
+    # least one was below zero in 28 to 29 %, half of the comparisons in at most 6 %.
     return 2 * main.fails_in >= main.parts
 
 
 def _pretrained_again(
     main: JudgedFinding, assessment: Assessment
 ) -> tuple[str, bool] | None:
-    """Return what the spread between pretrainings that others measured leaves, and whether the answer survives it."""
+    """Return what the spread between pretrainings that others measured would leave of the answer.
+
+    Returns:
+        A sentence, and whether the answer survives that spread. None where no comparison is shown, so that there is
+        nothing to survive.
+    """
     if not main.holds_in and not main.fails_in:
         return None
     # These spreads are T5's. They are too large in that they contain the spread of fine-tuning, and too small in that
@@ -256,21 +289,21 @@ def _pretrained_again(
     direction = "higher" if main.holds_in else "lower"
 
     def shown(judged: JudgedStatement) -> int:
-        """Return in how many parts a statement comes out as the answer says: higher, or else lower."""
+        """Return how many comparisons are shown to score in the direction of the answer."""
         return judged.holds_in if main.holds_in else judged.fails_in
 
+    # The answer with the smallest and with the largest of the measured spreads.
     moved = [_moved(assessment, sd) for sd in (smallest, largest)]
-    left = sorted(map(shown, moved))
-    # As if no other split had been tried.
-    alone = sorted(shown(finding.alone) for finding in moved)
+    still_shown = sorted(map(shown, moved))
+    shown_alone = sorted(shown(finding.alone) for finding in moved)
     once = "Each model was pretrained once"
     if assessment.source.is_replicated:
         once = "Of each model one pretraining is compared"
     deviations = f"standard deviation {_points(smallest)} to {_points(largest)} points"
     words = (
         f"{once}: intervals reflect only fine-tuning seeds. If pretraining again moved task scores as much as others "
-        f"measured in a network of {millions}M parameters ({deviations}), {_range(left)} of {main.known} would be "
-        f"shown to score {direction} ({_range(alone)} had no other split been tried)"
+        f"measured in a network of {millions}M parameters ({deviations}), {_range(still_shown)} of {main.known} would "
+        f"be shown to score {direction} ({_range(shown_alone)} had no other split been tried)"
     )
     limit = _mean_up_to(main.mean, assessment)
     if main.mean is not None and limit:
@@ -278,34 +311,37 @@ def _pretrained_again(
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
     if main.holds_in:
         same_outcome = all(finding.outcome == main.outcome for finding in moved)
-        survives = left[0] > 0 and same_outcome
+        survives = still_shown[0] > 0 and same_outcome
     else:
         survives = all(map(_half_fail, moved))
     return f"{words}.", survives
 
 
 def _moved(assessment: Assessment, sd: float) -> JudgedFinding:
-    """Return the answer if pretraining again moved task scores by `sd` points."""
-    result_of = with_pretraining_spread(assessment.result_of, sd, SHARED_LUCK["models"])
+    """Return the judged answer if pretraining again moved task scores by a standard deviation of `sd` points."""
+    independent = SHARED_LUCK["models"]  # every model and task varies independently
+    result_of = with_pretraining_spread(assessment.result_of, sd, independent)
     return judge(ANSWERS.values(), result_of)[ANSWER]
 
 
 def _mean_up_to(mean: Result | None, assessment: Assessment) -> float:
-    """Return the largest spread between pretrainings with which the mean's interval still excludes 0; else 0.
+    """Return the largest spread between pretrainings, in points, with which the mean's interval still excludes 0.
 
-    It is in steps of 0.01 points.
+    It is a multiple of 0.01 points, and 0 where there is no mean or where 0.01 points are already too many.
     """
     if mean is None or not mean.known:
         return 0.0
-    asked = mean.comparison
+    comparison = mean.comparison
     sharing = SHARED_LUCK["trunks and tasks"]
 
     def includes_zero(hundredths: int) -> bool:
         sd = hundredths / 100
         result_of = with_pretraining_spread(assessment.result_of, sd, sharing)
-        moved = result_of(asked)
+        moved = result_of(comparison)
         return not (moved.low > 0 or moved.high < 0)
 
+    # The interval widens with the spread. The search gives the number of spreads before the first whose interval
+    # includes 0; as they begin at 0.01 points, that number is also the last one's hundredths.
     hundredths = range(1, round(100 * _MOST_SPREAD) + 1)
     return bisect_left(hundredths, True, key=includes_zero) / 100
 
@@ -316,6 +352,7 @@ def _points(sd: float) -> str:
 
 
 def _range(counts: list[int]) -> str:
+    """Return ascending counts by their ends: `1 to 2`, one number where all are equal, `none` for 0."""
     low, high = counts[0], counts[-1]
     if low != high:
         return f"{low} to {high}"
@@ -327,43 +364,59 @@ def _number(count: int) -> str:
 
 
 def _better_and_worse(main: JudgedFinding) -> str:
-    """Return in how many comparisons at least CLM first is shown better, and worse; the others may be open."""
+    """Return the least number of comparisons in which CLM first is better, and in which worse; others may be open."""
     better = f"in at least {main.holds_in}" if main.holds_in else "in none"
     worse = f"worse in at least {main.fails_in}" if main.fails_in else "worse in none"
     return f"better {better} of {main.known} comparisons and {worse}"
 
 
 def splits_tried(judged: Mapping[str, JudgedFinding]) -> dict[int, Finding]:
-    """Return the answer for each share of CLM of which the source has any comparison; counts allow for all of these."""
-    return {share: one for share, one in ANSWERS.items() if judged[one.id].known}
+    """Return the answering statement of each share of CLM (in per cent) of which the source has any comparison.
+
+    Counts of comparisons are corrected for all of these shares.
+    """
+    tried = {}
+    for share, finding in ANSWERS.items():
+        if judged[finding.id].known:
+            tried[share] = finding
+    return tried
 
 
 def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
-    """Return how many of the answer's parts hold when fewer or more statements are tested at the same time."""
-    answer_parts: list[float] = []
-    by_family: dict[str, list[float]] = {family: [] for family in FAMILIES}
-    of_findings: list[float] = []
+    """Return a sentence that says how many of the answer's parts hold, by what is tested at the same time.
+
+    The more p's Holm's adjustment is over, the fewer parts hold. It is computed over the parts of the answer alone,
+    then with those of the other splits, of the family of findings about CLM then MLM, and of all findings.
+
+    Returns:
+        A list with the sentence; empty where no part holds even alone.
+    """
+    answer_ps: list[float] = []
+    ps_by_family: dict[str, list[float]] = {family: [] for family in FAMILIES}
     for finding in judged.values():
         family = finding.finding.family
         ps = [part.branch.p_for for part in finding.counted]
         if finding.id == ANSWER:
-            answer_parts = ps
+            answer_ps = ps
         elif finding.id != "F8":  # F8 rests on the same comparisons as the answer
-            by_family[family] += ps
-    for family, ps in by_family.items():
+            ps_by_family[family] += ps
+    # The family of the answer has only the other splits, which are no findings.
+    ps_of_findings: list[float] = []
+    for family, ps in ps_by_family.items():
         if family != ANSWER:
-            of_findings += ps
-    # What is tested together with the parts of the answer.
-    tested: dict[str, list[float]] = {"at this split alone": []}
-    if by_family[ANSWER]:
+            ps_of_findings += ps
+    # In words, what is tested together with the parts of the answer.
+    others_by_scope: dict[str, list[float]] = {"at this split alone": []}
+    if ps_by_family[ANSWER]:
         splits = _number(len(splits_tried(judged)))
-        tested[f"of the {splits} splits"] = by_family[ANSWER]
-    tested[f"of the findings on {FAMILIES['two-stage']}"] = by_family["two-stage"]
-    tested["of all findings"] = of_findings
+        others_by_scope[f"of the {splits} splits"] = ps_by_family[ANSWER]
+    two_stage = f"of the findings on {FAMILIES['two-stage']}"
+    others_by_scope[two_stage] = ps_by_family["two-stage"]
+    others_by_scope["of all findings"] = ps_of_findings
     counts = []
-    for words, others in tested.items():
-        adjusted = holm([*answer_parts, *others])
-        shown = sum(p <= ALPHA for p in adjusted[: len(answer_parts)])
+    for words, others in others_by_scope.items():
+        adjusted = holm([*answer_ps, *others])
+        shown = sum(p <= ALPHA for p in adjusted[: len(answer_ps)])
         # Where no part is shown without any correction, none is shown with one: there is nothing to list.
         if not others and not shown:
             return []
@@ -381,9 +434,10 @@ class SampleMean(NamedTuple):
 
 
 def random_effects(results: Sequence[Result]) -> SampleMean | None:
-    """Return the random-effects meta-analysis of effects with known errors; None for fewer than two of them.
+    """Return the mean that a random-effects meta-analysis gives; None for fewer than two effects or an unknown error.
 
-    The variance between effects is Paule and Mandel's, the interval Hartung and Knapp's (Student's t, one df fewer than
+    The effects are taken as a random sample of those in a population, whose mean is estimated. The variance between
+    effects is Paule and Mandel's, the interval Hartung and Knapp's (Student's t with one degree of freedom fewer than
     effects).
     """
     if len(results) < 2 or not all(result.error > 0 for result in results):
@@ -395,8 +449,8 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
     effects = np.array([result.effect for result in results])
     errors = np.array([result.error for result in results])
     combined = combine_effects(effects, errors**2)
-    # Where effects happen to agree, the scale is below 1; the error must not fall below what the effects' own errors
-    # give.
+    # Hartung and Knapp multiply the variance by how far the effects scatter, relative to what is expected. Where they
+    # happen to agree, this factor is below 1; the error must not fall below what the effects' own errors give.
     scale = max(1.0, combined.scale_hksj_re)
     error = combined.sd_eff_w_re * math.sqrt(scale)
     quantile = float(special.stdtrit(combined.df, 1 - ALPHA / 2))
@@ -406,17 +460,23 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
 
 
 def _over_places(judged: JudgedFinding, assessment: Assessment) -> SampleMean | None:
-    """Return the mean of a finding, with its tasks or datasets taken as a random sample."""
-    places: dict[tuple[tuple[str, str], ...], list[AnyContrast]] = {}
+    """Return the mean effect of a finding, with its tasks or datasets taken as a random sample.
+
+    The comparisons on one task or dataset (at several lengths of training) are averaged first.
+    """
+    by_place: dict[tuple[tuple[str, str], ...], list[AnyContrast]] = {}
     for result in judged.known_comparisons:
-        places.setdefault(result.comparison.places, []).append(result.comparison)
-    means = [typical_contrast(contrasts) for contrasts in places.values()]
+        by_place.setdefault(result.comparison.places, []).append(result.comparison)
+    means = [typical_contrast(contrasts) for contrasts in by_place.values()]
     results = [assessment.result_of(mean) for mean in means if mean is not None]
     return random_effects(results)
 
 
 def _as_samples(means: Mapping[str, SampleMean | None]) -> list[str]:
-    """Return a sentence with the mean if the tasks, or the datasets, are a random sample; none without a known mean."""
+    """Return a sentence with the mean if the tasks, or the datasets, are a random sample; an empty list without means.
+
+    `means` has the two means, by `tasks` and `datasets`; None for one that is not known.
+    """
     conditions = []
     for kind, mean in means.items():
         if mean is not None:

@@ -44,7 +44,7 @@ def format_effect(result: Result | None) -> str:
 
 
 def scope_in_words(source: Source, others: str = "fine-tuning seeds") -> str:
-    """Return to which scores results extend: to other pretrainings, or only to `others` of one pretraining."""
+    """Return a sentence on which other scores results are about: other pretrainings, or only `others` of one."""
     if source.has_arms:
         return "Each model is several pretrainings, which are its seeds, so this is about other pretrainings, too."
     if source.is_replicated:
@@ -58,17 +58,23 @@ def scope_in_words(source: Source, others: str = "fine-tuning seeds") -> str:
 def how_tested(
     source: Source, interval: str, tested: Iterable[Result]
 ) -> tuple[str, str, str]:
-    """Return a sentence each on the test behind p's and intervals, on what they are about, and on multiplicity.
+    """Return three sentences: on the test behind p's and intervals, on what they are about, and on multiplicity.
 
-    `tested`: the comparisons; a kind of interval gives way to Student's t where seeds or cells are few.
+    Args:
+        source: whose scores were tested.
+        interval: the kind of interval that was asked for.
+        tested: the comparisons; where seeds or cells are few, another kind of interval was used for them.
     """
-    used: dict[str, int] = {}
+    # The kinds of interval that were used, each with the fewest seeds that it was used for.
+    fewest_of: dict[str, int] = {}
     for result in tested:
         if result.interval and result.seeds:
-            fewest = min(result.seeds)
-            used[result.interval] = min(used.get(result.interval, fewest), fewest)
-    if not used:
-        used = {interval: N_SEEDS}
+            seeds = min(result.seeds)
+            fewest_of[result.interval] = min(
+                fewest_of.get(result.interval, seeds), seeds
+            )
+    if not fewest_of:
+        fewest_of = {interval: N_SEEDS}
     over = "fine-tuning seeds on the same test instances"
     if source.is_published:
         # The paper's tables do not say which seeds two models share.
@@ -76,18 +82,19 @@ def how_tested(
         of_cells = INTERVALS[interval].tests_of_cells
         test = f"{of_cells} from each model's mean and printed interval ({conditions})"
     else:
-        tests = [INTERVALS[name].tests for name in used]
+        tests = [INTERVALS[name].tests for name in fewest_of]
         test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
         if INTERVALS[interval].needs_instances:
             over = "fine-tuning seeds and test instances"
     # Coverage was simulated for means, not for every contrast.
     clauses = [test]
-    for name, count in used.items():
+    for name, count in fewest_of.items():
         words = coverage_words(name, count)
         if words:
             clauses.append(f"the {name} interval of a single mean {words}")
+    kinds = ", ".join(fewest_of)
     return (
-        f"Tests and {LEVEL_IN_WORDS} intervals ({', '.join(used)}): {'; '.join(clauses)}.",
+        f"Tests and {LEVEL_IN_WORDS} intervals ({kinds}): {'; '.join(clauses)}.",
         scope_in_words(source, over),
         "Holm's adjustment covers the findings about one question, not all findings.",
     )
@@ -103,10 +110,13 @@ def count_outcomes(findings: Iterable[JudgedFinding]) -> str:
         singular, plural = outcome.counted
         if count:
             parts.append(f"{count} {singular if count == 1 else plural}")
-    open_findings = [finding for finding in judged if finding.outcome == OPEN.name]
-    unknown = sum(bool(finding.missing) for finding in open_findings)
-    if unknown:
-        parts[-1] += f" ({unknown} for lack of scores in this source)"
+    lacking = 0  # open findings of which the source lacks a comparison
+    for finding in judged:
+        if finding.outcome == OPEN.name and finding.missing:
+            lacking += 1
+    # "Open" is the last of the outcomes, and so the last of the parts.
+    if lacking:
+        parts[-1] += f" ({lacking} for lack of scores in this source)"
     *others, listed = parts
     if others:
         listed = f"{', '.join(others)} and {listed}"
@@ -114,13 +124,16 @@ def count_outcomes(findings: Iterable[JudgedFinding]) -> str:
 
 
 def verdict_in_words(judged: JudgedFinding) -> str:
-    """Return the verdict in full: `all 3 parts hold, not after correction (0.078)`."""
+    """Return the verdict in full: `all 3 parts hold, not after correction (0.078)`.
+
+    The correction is Holm's adjustment over the findings of a family, and the number the whole finding's p after it.
+    """
     if judged.outcome == IN_PART.name and judged.holds_in == judged.parts:
         parts_hold = f"all {judged.parts} parts hold"
         if judged.parts == 1:
             parts_hold = "the only part holds"
         return f"{parts_hold}, not after correction ({format_p(judged.p_for_holm)})"
-    # There is more to say than the verdict only where the whole is not decided, but parts fail.
+    # `judged.verdict` says all there is, unless the whole is not decided although some of its parts fail.
     is_decided = judged.outcome not in (IN_PART.name, OPEN.name)
     if is_decided or not judged.fails_in:
         return judged.verdict
@@ -138,14 +151,19 @@ def verdict_in_words(judged: JudgedFinding) -> str:
 
 
 def readout(judged: JudgedFinding) -> str:
-    """Return `holds in at least 6 of 12, none shown to fail (simultaneous 95 %)`, and how many do so uncorrected."""
-    parts = [part.branch for part in judged.counted]
-    # Without correction: a reader who looks at one comparison sees its p by itself.
-    hold = sum(part.p_for <= ALPHA for part in parts)
-    fail = sum(part.p_against <= ALPHA for part in parts)
+    """Return how many parts hold and fail: `holds in at least 6 of 12, none shown to fail (simultaneous 95 %)`.
+
+    Where the numbers without Holm's adjustment over the parts are others, these are given as well.
+    """
+    branches = [part.branch for part in judged.counted]
+    # A list of comparisons shows each p without correction, so that a reader may count these.
+    uncorrected_hold = sum(branch.p_for <= ALPHA for branch in branches)
+    uncorrected_fail = sum(branch.p_against <= ALPHA for branch in branches)
     remark = ""
-    if (hold, fail) != (judged.holds_in, judged.fails_in):
-        remark = f"; without correction {hold} hold and {fail} fail"
+    if (uncorrected_hold, uncorrected_fail) != (judged.holds_in, judged.fails_in):
+        remark = (
+            f"; without correction {uncorrected_hold} hold and {uncorrected_fail} fail"
+        )
     holds = f"none of {judged.of} shown to hold"
     if judged.holds_in:
         holds = f"holds in at least {judged.holds_in} of {judged.of}"
@@ -167,12 +185,14 @@ def levels_in_words() -> str:
 
 
 def seeds_that_decide(result: Result) -> int | None:
-    """Return the seeds with which an effect as large as the one seen would be decided, with power 80 %.
+    """Return the number of seeds that would decide a comparison with a power of 80 %, if its effect is as observed.
 
-    None: not known, or more than `design.MOST_SEEDS`. Decided for the finding where the effect is in the claimed
-    region, else against it; the error shrinks with the root of the number of seeds.
+    It is decided for the finding where the effect is in the claimed region, else against it. The standard error is
+    taken to shrink with the root of the number of seeds. The result is None where there is no standard error, where the
+    effect is exactly at an end of the region, or where more seeds than `design.MOST_SEEDS` are needed.
     """
     claimed = result.comparison
+    # To decide is to tell the effect from the nearest end of the claimed region.
     distances = []
     for end in (claimed.low, claimed.high):
         if math.isfinite(end):
@@ -185,7 +205,8 @@ def seeds_that_decide(result: Result) -> int | None:
     seeds = min(result.seeds)
     # A test within seeds has seeds - 1 degrees of freedom; Welch's test has more.
     is_paired = result.df <= seeds - 1
-    # That an effect is inside a range, or above a margin, is shown by one-sided tests.
+    # That an effect is inside a range, or above a margin, is shown by one-sided tests at `ALPHA`; these need as many
+    # seeds as a two-sided test at twice that level, which is what `seeds_needed` plans.
     is_inside = not claimed.has_direction and claimed.holds(result.effect)
     alpha = 2 * ALPHA if is_inside else ALPHA
     return seeds_needed(distance, result.error, seeds, paired=is_paired, alpha=alpha)
@@ -208,6 +229,7 @@ def seeds_in_words(result: Result, comparison: str) -> str:
 
 
 def _has_error(result: Result) -> bool:
+    # A missing error is nan, which is not above 0.
     return result.known and bool(result.seeds) and result.error > 0
 
 
@@ -219,15 +241,16 @@ def sentence(judged: JudgedFinding) -> str:
         return f"{verdict}: {judged.missing}."
     counts = readout(judged)
     parts = [f"{verdict}: {counts}."]
+    # The counts begin with the same words ("holds in at least 6 of 12"), so that the verdict need not come first.
     if words == f"holds in {judged.holds_in} of {judged.known}{judged.not_run}":
-        parts = [f"{_capitalised(counts)}."]  # says the verdict itself
+        parts = [f"{_capitalised(counts)}."]
     if judged.missing:
         computed = _count_of_labels(judged.known_comparisons)
         planned = _count_of_labels(judged.comparisons)
         parts.append(
             f"{computed} of {planned} comparisons can be computed; {judged.missing}."
         )
-    # Without this sentence, a small p next to "open" would look like a mistake.
+    # Without this sentence, a p below 0.05 next to a verdict that is not "holds" or "fails" would look like a mistake.
     if judged.p_raw <= ALPHA < judged.p_holm:
         way = "fails" if judged.direction == "against" else "holds"
         p, adjusted = p_texts(judged)
@@ -252,18 +275,22 @@ def _count_of_labels(results: Iterable[Result]) -> int:
 
 
 def three_lines(judged: JudgedFinding, scope: str) -> tuple[str, str, str]:
-    """Return three lines about a single finding: its verdict, its numbers, and how sure the verdict is."""
+    """Return three lines about a single finding: its verdict, its numbers, and how sure the verdict is.
+
+    `scope` is the sentence on which other scores the results are about (`scope_in_words`).
+    """
     finding = judged.finding
-    head = f"{judged.id}, {finding.short}: {verdict_in_words(judged)}."
+    first_line = f"{judged.id}, {finding.short}: {verdict_in_words(judged)}."
     if not judged.known:
-        return head, f"Not tested: {judged.missing}.", finding.remark or scope
+        not_tested = f"Not tested: {judged.missing}."
+        return first_line, not_tested, finding.remark or scope
     p, adjusted = p_texts(judged)
     counts = _capitalised(readout(judged))
     certainty = (
         f"{counts}; p {judged.direction} the whole statement {p} (Holm {adjusted})."
     )
-    last_line = (certainty, finding.remark, scope)
-    return head, _effects(judged), " ".join(filter(None, last_line))
+    last_line = " ".join(filter(None, (certainty, finding.remark, scope)))
+    return first_line, _effects(judged), last_line
 
 
 def _effects(judged: JudgedFinding) -> str:
@@ -285,7 +312,11 @@ def _effects(judged: JudgedFinding) -> str:
 
 
 def outside_in_words(judged: JudgedFinding) -> str:
-    """Return a sentence that every estimate lies outside its claimed range; empty where one lies inside."""
+    """Return a sentence that every estimate lies outside its claimed range.
+
+    It is empty where an estimate lies inside, where a comparison claims no range with two ends, and of a single
+    comparison.
+    """
     known = judged.known_comparisons
     if len(known) < 2:
         return ""

@@ -1,4 +1,8 @@
-"""Findings by dataset in sentences, and as data: what holds, where one dataset makes a result, which show nothing."""
+"""Findings by dataset in sentences, and as data: what holds, where one dataset makes a result, which show nothing.
+
+A dataset makes a result if the task's average holds with it, but not without it
+(`analysis.claims.by_dataset.makes_the_result`).
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,27 @@ from benchmarks.protocol import title_of
 from common.level import ALPHA
 
 _MOST_NAMED = 3
+"""How many results that one dataset makes are listed."""
 
 
 def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
-    """Return what the finding says by dataset, where one dataset makes a result, and which show nothing."""
+    """Return sentences on a finding by dataset: how many parts hold, which datasets make results, which show nothing.
+
+    `finding` is its id. The list is empty where the source says nothing of it.
+    """
     main = assessment.judged_by_dataset[finding]
     if not main.known:
         return []
     lines = [f"By dataset: {readout(main)}."]
     effects = assessment.effects_by_dataset(finding)
-    for name, made in _makers(effects).items():
+    for name, comparisons in _makers(effects).items():
         listed = []
-        for one in made[:_MOST_NAMED]:
-            with_it = format_effect(one.average)
-            without = format_effect(one.without[name])
-            listed.append(f"{one.label} ({with_it} with it, {without} without)")
-        if len(made) > _MOST_NAMED:
-            listed.append(f"and {len(made) - _MOST_NAMED} more")
+        for comparison in comparisons[:_MOST_NAMED]:
+            with_it = format_effect(comparison.average)
+            without = format_effect(comparison.without[name])
+            listed.append(f"{comparison.label} ({with_it} with it, {without} without)")
+        if len(comparisons) > _MOST_NAMED:
+            listed.append(f"and {len(comparisons) - _MOST_NAMED} more")
         results = "; ".join(listed)
         lines.append(f"Results that depend on {title_of(name)}: {results}.")
     silent = [
@@ -37,7 +45,7 @@ def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
 
 
 def short_dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
-    """Return which datasets make a result, and which show nothing, by name alone."""
+    """Return the titles of the datasets that make a result, and of those that show nothing, a sentence each."""
     effects = assessment.effects_by_dataset(finding)
     sentences = []
     makers = list(map(title_of, _makers(effects)))
@@ -50,19 +58,19 @@ def short_dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
 
 
 def _makers(effects: list[DatasetEffects]) -> dict[str, list[DatasetEffects]]:
-    """Return by dataset the comparisons whose average holds with it alone."""
-    made: dict[str, list[DatasetEffects]] = {}
-    for one in effects:
-        for name in one.makers:
-            made.setdefault(name, []).append(one)
-    return made
+    """Return the datasets that make a result, each with the comparisons that would not hold without it."""
+    made_by: dict[str, list[DatasetEffects]] = {}
+    for comparison in effects:
+        for name in comparison.makers:
+            made_by.setdefault(name, []).append(comparison)
+    return made_by
 
 
 def _silent(effects: list[DatasetEffects]) -> dict[str, int]:
     """Return the datasets that have two or more comparisons and show the finding in none, each with their number."""
-    ps_of: dict[str, list[float]] = {}
-    for one in effects:
-        for name, result in one.single.items():
+    ps_of: dict[str, list[float]] = {}  # by dataset, of each comparison on it
+    for comparison in effects:
+        for name, result in comparison.single.items():
             ps_of.setdefault(name, []).append(result.p_for)
     silent = {}
     for name, ps in ps_of.items():

@@ -44,17 +44,21 @@ from common.level import INNER_LEVEL, LEVEL_IN_WORDS, in_percent
 from common.tables import Grid, TableDocument, show
 
 _LONGEST = 12
+"""How many alternatives of a statement are listed; of more, only the strongest."""
 _COLOURS = {name.removesuffix(" k of n"): colour for name, colour in VERDICT.items()}
-"""By how a verdict begins."""
+"""The colour of a cell, by the words that it begins with: `holds in` for `holds in 6 of 12`."""
 
 
 def verdicts_document(
     assessment: Assessment, shown: Sequence[str], *, explain: bool = False
 ) -> TableDocument:
-    """Return verdicts: a row for each of several findings, three lines for a single one.
+    """Return verdicts as a document: a row for each of several findings, three lines for a single one.
 
-    With `explain` the document gives the reasoning behind them. As data it has one row a finding, with `explain` one
-    row a contrast.
+    Args:
+        assessment: the judged findings of a source.
+        shown: ids of the findings to show.
+        explain: whether to give the reasoning behind each verdict instead; CSV then has a row for each contrast, not
+            for each finding.
     """
     csv_frame = contrasts_frame if explain else verdicts_frame
 
@@ -65,7 +69,8 @@ def verdicts_document(
         data = verdicts_data(assessment, shown)
         return show(TableDocument(data=data, indent=2), "json")
 
-    # Each format is made only when it is asked for: the page takes long, since it judges every finding by dataset.
+    # Functions, so that a format is made only if it is printed: the page takes long, since it judges every finding by
+    # dataset.
     pages: dict[str, Callable[[], str]] = {
         "markdown": lambda: findings_page(assessment, shown),
         "csv": csv,
@@ -76,19 +81,22 @@ def verdicts_document(
         return TableDocument(body=[], pages=pages)
     if len(shown) != 1:
         return TableDocument(body=_table(assessment, shown), pages=pages)
-    [finding] = shown
-    lines = three_lines(assessment.judged[finding], scope_in_words(assessment.source))
+    [only] = shown
+    lines = three_lines(assessment.judged[only], scope_in_words(assessment.source))
     return TableDocument(body=[*lines, "", *_source(assessment)], pages=pages)
 
 
 def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
-    """Return how many findings have each verdict, one row a finding, and what the columns mean."""
+    """Return how many findings have each verdict, a table with one row a finding, and what its columns mean."""
     grid = [["id", "finding", "verdict", f"mean [{LEVEL_IN_WORDS}]", "p (Holm)"]]
     judged = [assessment.judged[name] for name in shown]
-    for one in judged:
-        mean = format_effect(one.mean)
-        grid.append([one.id, one.finding.short, one.verdict, mean, p_texts(one)[1]])
-    lead = [count_outcomes(one for one in judged if one.id != ANSWER)]
+    for finding in judged:
+        mean = format_effect(finding.mean)
+        _, p_holm = p_texts(finding)
+        row = [finding.id, finding.finding.short, finding.verdict, mean, p_holm]
+        grid.append(row)
+    # The answer is a statement of ours, not one of the paper's findings.
+    head = [count_outcomes(finding for finding in judged if finding.id != ANSWER)]
     main = assessment.judged[ANSWER]
     if ANSWER in shown and main.known:
         compared = f"{main.holds_in} of {main.known} comparisons{main.not_run}"
@@ -98,9 +106,9 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
                 f", after allowing for the {tried} shares of CLM that were tried"
             )
         higher = shown_higher(main) or "none"
-        lead.append(f"CLM then MLM beats MLM alone in {compared}: {higher}.")
+        head.append(f"CLM then MLM beats MLM alone in {compared}: {higher}.")
     return [
-        *lead,
+        *head,
         "",
         Grid(grid, colours=_COLOURS),
         "",
@@ -136,7 +144,7 @@ def explanations(assessment: Assessment, shown: Sequence[str]) -> str:
 
 
 def _explanation(assessment: Assessment, name: str) -> str:
-    """Return the verdict of one finding, why, its p, and every comparison behind it."""
+    """Return the verdict of one finding, the reasons for it, its p, and every comparison behind it."""
     main = assessment.judged[name]
     finding = main.finding
     lines = [
@@ -147,6 +155,7 @@ def _explanation(assessment: Assessment, name: str) -> str:
     ]
     if finding.remark:
         lines.append(f"  note     {finding.remark}")
+    # The finding was chosen among others: this is its verdict without the correction for that choice.
     if finding.rivals and main.known:
         lines.append(f"  alone    {main.alone.verdict}, had nothing else been tried")
     if main.known:
@@ -168,7 +177,7 @@ def comparison_lines(judged: JudgedFinding) -> list[str]:
 
 
 def _statement_lines(branch: Branch, indent: str) -> list[str]:
-    """Return the lines of a statement and all below it; of a long list of alternatives only the strongest."""
+    """Return the lines of a statement and of all its parts; of a long list of alternatives only the strongest three."""
     if branch.result is not None:
         return _one_comparison_lines(branch.result, indent)
     lines = [
@@ -185,7 +194,10 @@ def _statement_lines(branch: Branch, indent: str) -> list[str]:
 
 
 def _one_comparison_lines(result: Result, indent: str) -> list[str]:
-    """Return a line with the effect and how it was tested, and below it one for each score that enters it."""
+    """Return a line with the effect of a comparison and how it was tested, then a line for each score that enters it.
+
+    Of a comparison that the source lacks it is one line with the reason.
+    """
     if not result.known:
         return [f"{indent}{result.label} {result.claimed}: unknown, {result.missing}"]
     details = [
@@ -193,10 +205,13 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
         f"p for {format_p(result.p_for)}",
         f"against {format_p(result.p_against)}",
     ]
+    # "On par" and "comparable" claim a region with a margin. Their one-sided tests go with the 90 % interval.
     if not result.comparison.has_direction:
         low90, high90 = result.inner_low, result.inner_high
         details.append(f"{in_percent(INNER_LEVEL)} [{low90:+.2f}, {high90:+.2f}]")
-        # The margins are our choice, so the smallest one with which this would hold is printed.
+        # The margins are our choice, so the smallest one with which the comparison would hold is printed: the 90 %
+        # interval has to lie above -margin ("on par") or between -margin and margin ("comparable"). A region without
+        # 0, such as (1, 3) points, has no margin.
         if result.comparison.holds(0.0):
             least_margin = max(-low90, 0.0)
             if result.comparison.is_range:
@@ -221,26 +236,27 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
 
 
 def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
-    """Return the page, `templates/findings.md.jinja` filled in; the text ends in a line break."""
+    """Return the page of findings, `templates/findings.md.jinja` filled in; the text ends in a line break."""
     settings = assessment.settings
+    # The options of the command that prints the page again.
     how = ["--selection", settings.selection, "--interval", settings.interval]
     if settings.method.is_resampled:
         how += ["--resamples", str(settings.resamples), "--seed", str(settings.seed)]
     options = shlex.join([*assessment.source.options, *how])
     judged = [assessment.judged[name] for name in shown]
-    outcomes: dict[str, list[str]] = {}
+    ids_by_outcome: dict[str, list[str]] = {}
     for outcome in OUTCOMES:
-        ids = [one.id for one in judged if one.outcome == outcome]
+        ids = [finding.id for finding in judged if finding.outcome == outcome]
         if ids:
-            outcomes[outcome] = ids
-    families: dict[str, list[JudgedFinding]] = {}
-    for family, title in FAMILIES.items():
-        members = [one for one in judged if one.finding.family == family]
+            ids_by_outcome[outcome] = ids
+    findings_by_question: dict[str, list[JudgedFinding]] = {}
+    for family, question in FAMILIES.items():
+        members = [finding for finding in judged if finding.finding.family == family]
         if members:
-            families[title] = members
+            findings_by_question[question] = members
     # The answer speaks of all findings, so that it stands only on a page that shows all of them.
     answered = answer(assessment) if set(SHOWN) <= set(shown) else None
-    summary = [f"{len(ids)} {outcome}" for outcome, ids in outcomes.items()]
+    summary = [f"{len(ids)} {outcome}" for outcome, ids in ids_by_outcome.items()]
     environment = jinja2.Environment(
         autoescape=False,
         trim_blocks=True,
@@ -257,32 +273,34 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
         statements=STATEMENTS,
         shown=shown,
         summary=", ".join(summary),
-        outcomes=outcomes,
+        outcomes=ids_by_outcome,
         options=options,
         tests=assessment.tests,
         verdict_in_words=verdict_in_words,
-        families=families,
+        families=findings_by_question,
         points=lambda finding: _points(assessment, finding),
     )
 
 
 def mean_words(mean: Result) -> str:
-    """Return what a mean is of, short: `Mean of the 2 that claim a direction`."""
+    """Return in a few words what a mean is over: `Mean of the 2 that claim a direction`."""
     words = mean.label.removesuffix(", in the claimed direction")
+    # A mean of one comparison has that comparison's label (`analysis.claims.statements.typical_contrast`).
     if not words.startswith("mean"):
         return "The one that claims a direction"
     return f"{words[0].upper()}{words[1:]}"
 
 
 def _points(assessment: Assessment, finding: str) -> str:
-    """Return the numbers of a finding, and the datasets behind it."""
+    """Return sentences with the numbers of a finding, and with the datasets that it depends on."""
     main = assessment.judged[finding]
     remark = main.finding.remark
     if not main.known:
         sentences = [f"It cannot be tested: {main.missing}.", remark]
-        beside = _reported_effects(main)
-        if beside:
-            sentences.append(f"Outside the verdict: {'; '.join(beside)}.")
+        # The source may still have what is reported beside the verdict: printed cells give the spread over seeds (F7).
+        reported = _reported_effects(main)
+        if reported:
+            sentences.append(f"Outside the verdict: {'; '.join(reported)}.")
         return " ".join(filter(None, sentences))
     sentences = []
     if main.mean is not None:
@@ -300,7 +318,7 @@ def _points(assessment: Assessment, finding: str) -> str:
 
 
 def _reported_effects(judged: JudgedFinding) -> list[str]:
-    """Return what is known of the comparisons that are reported beside a verdict."""
+    """Return the effects of the comparisons that are reported beside a verdict, as far as the source has them."""
     effects = []
     for statement in judged.reported:
         for result in statement.branch.results:

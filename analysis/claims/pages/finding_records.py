@@ -22,6 +22,8 @@ from analysis.claims.wording import seeds_that_decide, sentence
 from analysis.evidence.contrasts import Result
 from common.level import ALPHA
 
+# The names of keys and columns, in their order. Most are attributes of a judged finding (`_PS`) or of the result of a
+# comparison (`_CONTRAST`); `_NAMES_OF_RESULTS` has the attributes with other names.
 _EFFECT = ("effect", "low", "high")
 _PS = (
     "p_raw",
@@ -58,9 +60,12 @@ _NAMES_OF_RESULTS = {
 
 
 def as_record(judged: JudgedFinding) -> dict[str, object]:
-    """Return everything about a finding in plain types, for JSON."""
+    """Return everything about a finding in plain types, for JSON, with its keys in the order in which they are written.
+
+    The effect, its ends and its unit are those of the most adverse comparison (`JudgedFinding.decisive`); keys that
+    begin with `typical` are about the mean of the comparisons.
+    """
     finding, decisive = judged.finding, judged.decisive
-    # In the order of the JSON's keys.
     record = _fields(finding, ("id", "short", "statement", "where", "family", "needs"))
     record["verdict"] = judged.verdict
     record["sentence"] = sentence(judged)
@@ -74,7 +79,7 @@ def as_record(judged: JudgedFinding) -> dict[str, object]:
     record["contrast"] = decisive.label
     record["region"] = decisive.claimed
     record |= _fields(judged, _PS)
-    # Where nothing was tested, every p is the 1 that judging starts from, which is not a number to report.
+    # Where nothing was tested, every p is 1, which no test gave: JSON has null in its place.
     if not judged.known:
         record |= dict.fromkeys(name for name in _PS if name != "direction")
     record["family_size"] = judged.holm_over
@@ -107,15 +112,17 @@ def _reported(judged: JudgedStatement) -> dict[str, object]:
 
 
 def _contrast(result: Result) -> dict[str, object]:
-    """Return a comparison in plain types; one without scores has no p."""
+    """Return a comparison in plain types; the p's are None where the source lacks its scores."""
     record = {
         name: getattr(result, _NAMES_OF_RESULTS.get(name, name)) for name in _CONTRAST
     }
-    no_p = {} if result.known else dict.fromkeys(("p_for", "p_against"))
-    return _rounded(record | no_p)
+    if not result.known:
+        record |= {"p_for": None, "p_against": None}
+    return _rounded(record)
 
 
 def _seeds(seeds: Iterable[int]) -> str:
+    """Return numbers of seeds as one cell, such as `5` or `3-5`."""
     return "-".join(map(str, seeds))
 
 
@@ -130,7 +137,7 @@ def _rounded(record: Mapping[str, object]) -> dict[str, object]:
 
 
 def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, object]:
-    """Return everything about the findings in plain types."""
+    """Return everything about the findings shown (by their ids), and how they were judged, in plain types."""
     data: dict[str, object] = {"source": assessment.source.label}
     note = assessment.source.kind.words
     if note:
@@ -198,18 +205,17 @@ def verdicts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame
 
 
 def contrasts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFrame:
-    """Return one row a contrast."""
-    contrasts: list[dict[str, object]] = []
+    """Return one row a contrast; the column `part` says whether it is in the `verdict` or `reported` beside it."""
+    rows: list[dict[str, object]] = []
     for name in shown:
         judged = assessment.judged[name]
-        rows = [("verdict", result) for result in judged.comparisons]
+        results = [("verdict", result) for result in judged.comparisons]
         for statement in judged.reported:
-            rows += [("reported", result) for result in statement.branch.results]
-        for part, result in rows:
+            results += [("reported", result) for result in statement.branch.results]
+        for part, result in results:
             seeds = _seeds(result.seeds)
-            record = _contrast(result) | {"id": name, "part": part, "seeds": seeds}
-            contrasts.append(record)
-    return _with_settings(assessment, pd.DataFrame(contrasts, columns=_CSV_CONTRAST))
+            rows.append(_contrast(result) | {"id": name, "part": part, "seeds": seeds})
+    return _with_settings(assessment, pd.DataFrame(rows, columns=_CSV_CONTRAST))
 
 
 def _with_settings(assessment: Assessment, frame: pd.DataFrame) -> pd.DataFrame:
@@ -220,12 +226,14 @@ def _with_settings(assessment: Assessment, frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+# Columns of `parts_frame`: those of a comparison, of every statement, and of statements with adjusted p's.
 _OF_RESULT = ("claimed", "task", *_EFFECT, "unit")
 _TESTED = ("p_for", "p_against", "outcome")
+_ADJUSTED = ("p_for_holm", "p_against_holm")
 _NO_TEXTS: dict[str, object] = dict.fromkeys(
     ("claimed", "task", "dataset", "first", "second", "unit", "counted"), ""
 )
-_ADJUSTED = ("p_for_holm", "p_against_holm")
+"""Columns of text, which are empty where a row has nothing; missing numbers are nan."""
 _COLUMNS = (
     "role",
     "label",
@@ -248,7 +256,10 @@ _COLUMNS = (
 
 
 def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
-    """Return a finding as a frame: a row for itself, for each statement and comparison in it, and for their mean."""
+    """Return a finding as a frame: a row for itself, for each statement and comparison in it, and for their mean.
+
+    The column `role` says what a row is: the `finding`, a part of its `verdict`, `reported` beside it, or the `mean`.
+    """
     finding = _fields(judged, (*_TESTED, *_ADJUSTED))
     finding |= {"role": "finding", "label": judged.finding.statement}
     rows = [finding]
@@ -268,11 +279,16 @@ def _rows_of(
 ) -> Iterator[dict[str, object]]:
     """Yield a row for a statement and for each statement below it, depth first.
 
-    `counted`: the parts of the statement that have adjusted p's; other rows have none.
+    Args:
+        statement: the statement with its tree of parts.
+        role: content of the column `role`.
+        counted: the parts of the statement that have adjusted p's; other rows have none.
     """
+    # By identity: two branches of the tree may be equal.
     part_of = {id(part.branch): part for part in counted}
 
-    def rows_below(branch: Branch) -> Iterator[dict[str, object]]:
+    def rows_from(branch: Branch) -> Iterator[dict[str, object]]:
+        """Yield the row of a branch, then those of its parts."""
         row = _fields(branch, _TESTED)
         row |= {"role": role, "label": branch.node.label}
         if branch.result is not None:
@@ -290,6 +306,6 @@ def _rows_of(
             row["outcome"] = statement.outcome
         yield row
         for below in branch.parts:
-            yield from rows_below(below)
+            yield from rows_from(below)
 
-    return rows_below(statement.branch)
+    return rows_from(statement.branch)
