@@ -4,7 +4,8 @@ lm-evaluation-harness   results_DATE.json: groups are left out beside their task
 MTEB                    TASK.json: of several splits `test` counts; subsets are averaged
 Trainer (transformers)  all_results.json, else trainer_state.json at the step that was kept
 
-Where a file does not say whose score it is, its folders do: `folder1` is the first below the one that was given.
+Where a file does not say which model, dataset or seed a score is of, its folders do. They become columns of the table:
+`folder1` is the first folder below the one that was given.
 """
 
 from __future__ import annotations
@@ -27,81 +28,99 @@ from common.plain_text import first_of
 from common.reading import BadJsonError, read_bounded, strict_json
 
 ResultRow = dict[str, Any]
+"""A score with what its file says of it, by the roles of columns (`analysis.comparisons.table_options.ROLES`)."""
 _TRAINER = ("all_results.json", "eval_results.json", "trainer_state.json")
-"""Files of a run, the one that counts first."""
+"""Files of a run of the Trainer, the one that counts first."""
 _METRIC = re.compile(r"(eval|test|predict)_(?!.*(loss|samples|per_second|time)$).+")
-"""A score among what the Trainer writes of an evaluation."""
+"""The key of a score among what the Trainer writes of an evaluation: eval_accuracy, but neither eval_loss nor
+eval_samples_per_second."""
 
 
 def table_of_folder(
     folder: Path, options: TableOptions
 ) -> tuple[TextTable, list[str]] | None:
-    """Return the scores in a folder of another tool's results, and what was chosen; None for other folders.
+    """Return the scores in a folder of another tool's results as a table, with sentences on what was chosen.
+
+    None for a folder without such results, and for a run store of this package.
 
     Args:
-        folder: with results of one tool at any depth.
+        folder: a folder with results of one tool at any depth.
         options: which folders are the model, the dataset and the seed.
 
     Raises:
-        UserError: results of no use, or nothing says which model or dataset they are of.
+        UserError: results of no use, or neither a file nor a folder says which model or dataset they are of.
     """
     paths = []
     for path in folder.rglob("*.json"):
-        # The first versions of lm-evaluation-harness 0.4 write results.json as well.
-        is_own = path.name == RESULTS and b'"versions"' not in read_bounded(path)
-        if is_own or path.name == RUN:
+        # A run store has results.json, too; that of lm-evaluation-harness, in the first versions of 0.4, has a key
+        # "versions".
+        is_of_store = path.name == RESULTS and b'"versions"' not in read_bounded(path)
+        if is_of_store or path.name == RUN:
             return None
         paths.append(path)
     paths.sort()
+    # What was chosen in reading, each with the names that it is about.
     notes: dict[str, list[str]] = {}
     of_harness = [path for path in paths if re.match(r"results[_.]", path.name)]
     of_trainer = [path for path in paths if path.name in _TRAINER]
     try:
         if of_harness:
-            found = [*_of_harness(of_harness, notes)]
+            scores = [*_of_harness(of_harness, notes)]
         elif of_trainer:
-            found = [*_of_trainer(of_trainer, notes)]
+            scores = [*_of_trainer(of_trainer, notes)]
         else:
-            found = [*_of_mteb(paths, notes)]
+            scores = [*_of_mteb(paths, notes)]
     except (AttributeError, KeyError, TypeError):
+        # A key is missing, or a value is of another type than in the tool's own files.
         raise UserError(
             f"{folder} has results in a form that is not known; write their scores as a table (docs/compare.md)"
         ) from None
-    if not found and (of_harness or of_trainer):
+    if not scores and (of_harness or of_trainer):
         raise UserError(f"{folder} has results, but no scores in them")
-    if not found:
+    if not scores:
         return None
     rows = []
-    for path, row in found:
-        parts = enumerate(path.relative_to(folder).parent.parts, 1)
-        rows.append(row | {f"folder{number}": name for number, name in parts})
+    for path, row in scores:
+        folders = path.relative_to(folder).parent.parts
+        numbered = enumerate(folders, start=1)
+        rows.append(row | {f"folder{number}": name for number, name in numbered})
     frame = pd.DataFrame(rows)
-    given = dict(options.titles)
-    # Where the owner names the folders that are a model, dataset or seed, these replace what a file says.
+    given = dict(options.titles)  # by role the column that the owner names
+    # Where the owner names the folders that are a model, dataset or seed, these replace what a file says. `model=model`
+    # keeps it.
     replaced = [role for role in given if role in frame and given[role] != role]
     frame = frame.drop(columns=replaced)
     for role in ("model", "dataset"):
         if role in given or role in frame:
             continue
-        folders = []
+        # Nothing says it: the refusal lists which folders there are.
+        examples = []
         for title in map(str, frame):
             if title.startswith("folder"):
                 names = sorted(set(frame[title].dropna()))
-                folders.append(f"{title} is {first_of(names, 2)}")
+                examples.append(f"{title} is {first_of(names, 2)}")
         raise UserError(
             f"{folder}: no file names its {role}; say which folder does, as in --columns "
-            f"model=folder1,dataset=folder2,seed=folder3 ({', '.join(folders):.120})"
+            f"model=folder1,dataset=folder2,seed=folder3 ({', '.join(examples):.120})"
         )
-    if "seed" not in given and "se" not in frame:
-        frame["seed"] = "one"
-    if "seed" not in given and "se" in frame:
-        notes["one seed; errors over test instances, unpaired"] = ["se"]
-    said = [f"{note}: {first_of(sorted(set(of)), 3)}" for note, of in notes.items()]
-    places = [str(path.relative_to(folder)) for path, _ in found]
-    return replace(text_table_of(frame, str(folder)), places=places), said
+    # Without folders of seeds, each model has one seed.
+    if "seed" not in given:
+        if "se" in frame:
+            # lm-evaluation-harness writes standard errors: then a score is a mean over test instances.
+            notes["one seed; errors over test instances, unpaired"] = ["se"]
+        else:
+            frame["seed"] = "one"
+    sentences = []
+    for note, names in notes.items():
+        sentences.append(f"{note}: {first_of(sorted(set(names)), 3)}")
+    # Refusals call a row by its file.
+    places = [str(path.relative_to(folder)) for path, _ in scores]
+    table = replace(text_table_of(frame, str(folder)), places=places)
+    return table, sentences
 
 
 def _load(path: Path) -> Any:
+    """Return the content of a JSON file; a tool may write NaN in it."""
     try:
         return strict_json(read_bounded(path), finite=False)
     except BadJsonError as error:
@@ -115,13 +134,19 @@ def _is_number(value: object) -> bool:
 def _of_harness(
     paths: Sequence[Path], notes: dict[str, list[str]]
 ) -> Iterator[tuple[Path, ResultRow]]:
-    """Yield the scores of lm-evaluation-harness with their errors over test instances."""
+    """Yield the scores of lm-evaluation-harness, each with its file; they have errors over test instances.
+
+    Args:
+        paths: its files, sorted. Their names have the date of an evaluation, so that in a folder they are by date.
+        notes: gets what was chosen.
+    """
+    # By folder, model and task the file and the scores of the newest evaluation.
     newest: dict[tuple[Path, str, str], tuple[Path, list[ResultRow]]] = {}
-    for path in paths:  # in a folder, by date
+    for path in paths:
         content = _load(path)
         results = content.get("results", {})
         model = content.get("model_name") or path.parent.name
-        # A group's score is the mean of its tasks, which are in the file as well.
+        # A group's score is the mean of its tasks. It is left out if any of these is in the file.
         groups = set()
         for group, members in content.get("group_subtasks", {}).items():
             if any(member in results for member in members):
@@ -135,6 +160,7 @@ def _of_harness(
                 notes.setdefault("of several dates the newest", []).append(task)
             names = {"model": model, "dataset": task}
             rows = [names | row for row in _numbers_of_task(content, task, numbers)]
+            # An older evaluation of the same task is replaced.
             newest[key] = path, rows
     for path, rows in newest.values():
         for row in rows:
@@ -144,59 +170,79 @@ def _of_harness(
 def _numbers_of_task(
     content: Mapping[str, Any], task: str, numbers: Mapping[str, Any]
 ) -> Iterator[ResultRow]:
-    """Yield each metric of a task: its keys are `metric,filter`, and `metric_stderr,filter`, which may be "N/A"."""
-    directions = content.get("higher_is_better", {}).get(task, {})
-    size = content.get("n-samples", {}).get(task, {}).get("effective")
+    """Yield a row for each metric of a task of lm-evaluation-harness.
+
+    Keys of scores are `metric,filter` (`acc,none`), where the filter is how an answer was taken from the text. Keys of
+    their errors are `metric_stderr,filter`, whose value may be "N/A". Other keys, such as `alias`, have no comma.
+
+    Args:
+        content: the whole file.
+        task: the task's name.
+        numbers: the task's own keys and values.
+    """
+    higher_is_better = content.get("higher_is_better", {}).get(task, {})
+    n_instances = content.get("n-samples", {}).get(task, {}).get("effective")
     for key, value in numbers.items():
-        metric, comma, rule = key.partition(",")
+        metric, comma, answer_filter = key.partition(",")
         if not comma or metric.endswith("_stderr") or not _is_number(value):
             continue
-        error = numbers.get(f"{metric}_stderr,{rule}")
+        error = numbers.get(f"{metric}_stderr,{answer_filter}")
         has_error = _is_number(error)
         yield {
-            "metric": metric if rule == "none" else key,
+            "metric": metric if answer_filter == "none" else key,
             "score": value,
             "se": error if has_error else None,
-            "n_instances": size if has_error else 1,
-            "higher_is_better": directions.get(metric),
+            # A score without an error counts as one seed, which has none.
+            "n_instances": n_instances if has_error else 1,
+            "higher_is_better": higher_is_better.get(metric),
         }
 
 
 def _of_mteb(
     paths: Sequence[Path], notes: dict[str, list[str]]
 ) -> Iterator[tuple[Path, ResultRow]]:
-    """Yield the main score of each task; files of other kinds are passed over."""
+    """Yield the main score of each task of MTEB, with its file; JSON files of other kinds are skipped.
+
+    Args:
+        paths: all JSON files of the folder.
+        notes: gets what was chosen.
+    """
     for path in paths:
         content = _load(path)
+        # A task's file has a key with the version: mteb_version.
         if not isinstance(content, dict) or not any("mteb" in key for key in content):
             continue
+        # By split a list with the scores of each subset, such as a language.
         splits = content.get("scores") or {}
-        of_subsets = list(itertools.chain.from_iterable(splits.values()))
-        if not splits or not all("main_score" in one for one in of_subsets):
+        all_subsets = list(itertools.chain.from_iterable(splits.values()))
+        if not splits or not all("main_score" in subset for subset in all_subsets):
             raise UserError(
                 f"{path} is of MTEB before 1.11, without main_score; load and save it again with mteb"
             )
-        split = "test" if len(splits) > 1 else next(iter(splits))
+        names = list(splits)
+        split = names[0] if len(names) == 1 else "test"
         if split not in splits:
             raise UserError(
                 f"{path} has the splits {', '.join(splits):.80} and no test; keep the one to compare"
             )
-        if len(splits) > 1:
-            others = [name for name in splits if name != split]
+        if len(names) > 1:
+            others = [name for name in names if name != split]
             notes.setdefault("splits not read", []).extend(others)
         # MTEB writes MODEL/REVISION/TASK.json, with a card of the model next to its tasks.
         model = path.parent.parent.name
         card = path.parent / "model_meta.json"
         if card.exists():
             model = _load(card)["name"]
-        subsets = {one["hf_subset"]: one["main_score"] for one in splits[split]}
+        scores = {one["hf_subset"]: one["main_score"] for one in splits[split]}
+        # `split` and `subsets` have no role. Where they differ between models, the table is refused, as for every such
+        # column (`analysis.comparisons.scores_table`).
         row = {
             "model": model,
             "dataset": content.get("task_name", path.stem),
             "metric": "main_score",
             "split": split,
-            "subsets": " ".join(sorted(subsets)),
-            "score": math.fsum(subsets.values()) / len(subsets),
+            "subsets": " ".join(sorted(scores)),
+            "score": math.fsum(scores.values()) / len(scores),
         }
         yield path, row
 
@@ -204,16 +250,24 @@ def _of_mteb(
 def _of_trainer(
     paths: Sequence[Path], notes: dict[str, list[str]]
 ) -> Iterator[tuple[Path, ResultRow]]:
-    """Yield the scores of each run of the Trainer, from the first of its files that has some."""
-    runs: dict[Path, list[tuple[bool, int, int, Path]]] = {}
+    """Yield the scores of each run of the Trainer, from the first of its files that has any.
+
+    Args:
+        paths: the files of `_TRAINER`, of all runs.
+        notes: gets what was chosen.
+    """
+    # By the folder of a run its files, each with its rank: those of the run itself come before those of checkpoints,
+    # then they are in the order of `_TRAINER`, and later checkpoints come before earlier ones.
+    files_of: dict[Path, list[tuple[bool, int, int, Path]]] = {}
     for path in paths:
-        step = re.fullmatch(r"checkpoint-(\d+)", path.parent.name)
-        run = path.parent if step is None else path.parent.parent
-        age = 0 if step is None else -int(step[1])
-        rank = (step is not None, _TRAINER.index(path.name), age, path)
-        runs.setdefault(run, []).append(rank)
-    for run, files in runs.items():
-        for *_, path in sorted(files):
+        run, step = path.parent, 0
+        checkpoint = re.fullmatch(r"checkpoint-(\d+)", path.parent.name)
+        if checkpoint is not None:
+            run, step = path.parent.parent, int(checkpoint[1])
+        rank = (checkpoint is not None, _TRAINER.index(path.name), -step, path)
+        files_of.setdefault(run, []).append(rank)
+    for run, ranked_files in files_of.items():
+        for *_, path in sorted(ranked_files):
             content = _load(path)
             numbers, note = content, ""
             if "log_history" in content:
@@ -227,6 +281,7 @@ def _of_trainer(
             if note:
                 notes.setdefault(note, []).append(run.name)
             for metric, score in scores.items():
+                # As if the file were in the run's folder, so that the folders of all runs count alike.
                 yield run / path.name, {"metric": metric, "score": score}
             # The other files of a run repeat its scores.
             break
@@ -235,18 +290,29 @@ def _of_trainer(
 def _kept(
     history: Sequence[Mapping[str, Any]], state: Mapping[str, Any]
 ) -> tuple[ResultRow, str]:
-    """Return the evaluation of the checkpoint that was kept, or the last evaluation, and words on which it is."""
-    evaluations = [one for one in history if any(map(_METRIC.fullmatch, one))]
+    """Return the numbers of the evaluation that counts, and words on which it is.
+
+    It is the evaluation of the checkpoint that the Trainer kept as the best or, if it chose none, the last one.
+
+    Args:
+        history: the Trainer's log: of each step that it logged the numbers, of training or of an evaluation.
+        state: the content of the file, with the best checkpoint.
+    """
+    # Entries about training have no scores.
+    evaluations = [entry for entry in history if any(map(_METRIC.fullmatch, entry))]
     if not evaluations:
         return {}, ""
-    kept = re.search(r"checkpoint-(\d+)$", state.get("best_model_checkpoint") or "")
-    best = int(kept[1]) if kept else state.get("best_global_step")
-    step = best or evaluations[-1].get("step")
+    # The kept checkpoint is named by its folder, such as out/checkpoint-10, or by its step alone.
+    folder = state.get("best_model_checkpoint") or ""
+    checkpoint = re.search(r"checkpoint-(\d+)$", folder)
+    best_step = int(checkpoint[1]) if checkpoint else state.get("best_global_step")
+    step = best_step or evaluations[-1].get("step")
+    # Several test sets have an entry each at one step.
     numbers: ResultRow = {}
-    for one in evaluations:
-        if one.get("step") == step:
-            numbers |= one
-    if not best:
+    for evaluation in evaluations:
+        if evaluation.get("step") == step:
+            numbers |= evaluation
+    if not best_step:
         return numbers, "the last evaluation of"
     # The state has the best value, but not the name of the metric.
     best_value = state.get("best_metric")

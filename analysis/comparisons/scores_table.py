@@ -6,8 +6,8 @@ mean, sd | se | ci95 | ci95-t, n    in place of these, as papers print them
 task, metric             if there
 lr, validation_score     if there: of several rates, the validation score chooses
 
-What a column is for, its title says (`ROLES`), or the reader's owner; what is not read is said, and refused where it
-might tell apart scores that would be taken together.
+What a column is for is its role. The column's title says it (`ROLES`), or the table's owner does (`--columns`). Columns
+that are not read are listed, and refused where they might tell apart scores that would be taken together.
 """
 
 from __future__ import annotations
@@ -42,34 +42,42 @@ from common.plain_text import counted, first_of, name_fault
 from common.reading import MOST_LARGE, PARQUET, read_bounded
 
 _TIDY = ("model", "dataset", "seed", "score")
+"""Roles of the columns of a tidy table, with a row for each score."""
 _OF_RUNS = {"lr", "test_score"}
-"""Columns of a runs table that no other has."""
+"""Columns that only a runs table has."""
 _ONLY_DATASET = "scores"
+"""Name of the dataset where a table names none."""
 _NAMES = (*CELL, "metric")
+"""Roles of columns with names."""
 _OF_MEAN = {"mean", "n", *(spread.replace("-", "_") for spread in SPREAD_KINDS)}
 """Roles of columns about means."""
 _SEED = re.compile(r"(seed|run)_?\d+")
-"""A column that says that it is a seed."""
+"""The title of a column that says that it is a seed: seed0, run_1."""
 _CONDITION = re.compile(
     r"epoch|(global_)?step|checkpoint|fold|layer|split|(n_|num_few)?shots?|folder\d+"
 )
-"""A column of numbers that are no measurements: where they vary, scores are of several things."""
+"""The title of a column of numbers that are no measurements: where they vary, scores are of several things."""
 _SUMMARY = re.compile(r"mean|std|sd|stdev|sem?|avg|average|best|median|max|min", re.I)
-"""In place of a seed: what is computed from seeds."""
+"""The cell of a seed in a row that is computed from other rows: mean, std."""
 _AVERAGE = re.compile(
     r"((macro|micro|overall|task|total)_)?(avg|average|mean)\.?|overall"
 )
+"""The name of a dataset in a row that is a mean over datasets: average, macro_avg."""
 _LESS_IS_BETTER = re.compile(
     r"(?<![a-z])(loss|perplexity|ppl|error|err|[wct]er|r?mse|mae|nll|bits|bp[bc]|fid|latency|runtime)(?![a-z])",
     re.I,
 )
-"""A word of a metric of which less is usually better."""
+"""A word in the name of a metric of which less is usually better."""
 _PAIR = r"^([-+]?[\d.,]+ *%?) *(?:±|\+/?-|\\pm|\() *([\d.,]+ *%?)\)?$"
-"""A mean with what stands beside it, without LaTeX's marks: 91.2 ± 0.4, 91.2 (0.4)."""
+"""A mean and the spread beside it, as two groups: 91.2 ± 0.4, 91.2 +- 0.4, 91.2 (0.4). Marks of LaTeX and Markdown
+(`_MARKS`) have to be removed before."""
 _MARKS = r"\\(textbf|mathbf|underline|bf)\b|[${}*_^]"
+"""Commands and characters by which LaTeX and Markdown print a number in bold, in mathematics or underlined."""
 OTHER_UNIT = 20.0
-"""A score in per cent is so many times one in fractions, unless one model is five times as good as the other."""
+"""A score in per cent is at least so many times as large as one in fractions, unless the second model is five times as
+good: their numbers differ by a factor of 100."""
 _FORM = "columns model, dataset, seed, score (or seed0, seed1...; or mean, sd, n)"
+"""What a refusal says that a table should have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +85,18 @@ class ScoresTable:
     """A table's scores that count, and what was read of it."""
 
     where: str
+    """What the table is called in sentences."""
     rows: pd.DataFrame
-    """A row for each model, dataset and seed: columns `model, task, dataset, metric, lr, seed, validation_score,
-    test_score, half_digit` (of its last digit; nan: not known). Or for each model and dataset `mean, error, n` in place
-    of the last five. Scores are in the table's own unit; a dataset of the paper has its task."""
+    """The scores, in the table's own unit; a dataset of the paper has its task.
+
+    By seed there is a row for each model, dataset and seed, with columns `model, task, dataset, metric, lr, seed,
+    validation_score, test_score, half_digit` (half of the last digit that is written; nan: not known). A summary has a
+    row for each model and dataset, with `mean, error, n` (standard error and number of seeds) in place of the last
+    five."""
     read: str
-    """What was read, in a sentence."""
+    """A sentence on what was read."""
     lower_is_better: bool = False
+    """Whether the better score is the lower one, as of a loss."""
 
     @property
     def is_summary(self) -> bool:
@@ -92,7 +105,7 @@ class ScoresTable:
 
     @property
     def scores(self) -> pd.Series:
-        """The means of a summary, else the scores of seeds."""
+        """The means of a summary, else the scores of seeds; one for each row."""
         return _measured(self.rows)
 
 
@@ -112,6 +125,7 @@ def scores_table_in(path: Path) -> TextTable | None:
                 return None
             return text_table_of(file.read().to_pandas(), str(path))
         except (pa.ArrowException, OSError, ValueError, MemoryError):
+            # A damaged file: the reader of runs tables, which is tried next, says what is wrong with it.
             return None
     ending = path.suffix.lower()
     if ending in (".txt", ".json", ".jsonl", ".md", ".tex"):
@@ -130,21 +144,21 @@ def read_scores(
     metric: str = "",
     notes: Sequence[str] = (),
 ) -> ScoresTable:
-    """Return the scores of a table that count.
+    """Return the scores of a table that count: those of the chosen metric, at the chosen learning rates.
 
     Args:
-        table: as it was read.
+        table: the cells as texts.
         options: what its columns are.
-        selection: what a learning rate is chosen for, where a model has several on a dataset.
-        metric: the one of the column `metric`, where a dataset has several.
-        notes: what else was done to read it.
+        selection: the rule that chooses a learning rate, where a model has several on a dataset.
+        metric: which one of the column `metric` counts, where a dataset has several; empty: the only one.
+        notes: what else was done to read it, for the sentence on what was read.
 
     Raises:
-        UserError: it is no such table, a seed is there twice or has no score, what is not read may tell scores apart,
-            scores cannot be compared, or there is a choice to make.
+        UserError: it is no such table, a seed is there twice or has no score, a column that is not read may tell scores
+            apart, scores cannot be compared, or there is a choice to make.
     """
     form = _form_of(table, options)
-    without: list[str] = []
+    without: list[str] = []  # datasets without a score by the metric
     if metric:
         form, without = _of_metric(form, metric)
     numbers = _of_seeds(form) if form.is_by_seed else _of_means(form, options.spread)
@@ -158,16 +172,18 @@ def read_scores(
     lower_is_better = options.lower_is_better
     if lower_is_better is None:
         lower_is_better = _is_lower_better(form)
+    # Fractions beside per cent are looked for among scores, not among losses, which may differ by any factor.
     if not lower_is_better:
         _refuse_units(form, rows)
     rows = _by_place(rows)
+    # Where a model has several learning rates on a dataset, only scores at the chosen one count.
     if "lr" in rows and (rows.groupby(CELL)["lr"].nunique() > 1).any():
         rows = select_runs(rows, selection)
-    unit = "seed"
-    # lm-evaluation-harness has one seed, and an error over its test instances.
+    counted_unit = "seed"
+    # A folder of lm-evaluation-harness has one seed, and errors over test instances: there n counts instances.
     if not form.is_by_seed and form.titles["n"] == "n_instances":
-        unit = "test instance"
-    read = [_counts(rows, unit), *notes]
+        counted_unit = "test instance"
+    read = [_counts(rows, counted_unit), *notes]
     if without:
         read.append(f"without {metric}: {first_of(without, 4)}")
     if form.not_read:
@@ -184,20 +200,23 @@ def read_scores(
 
 @dataclass(frozen=True, kw_only=True)
 class _Form:
-    """A table with a row for each score or mean."""
+    """A table of scores in one form, whatever its own: a row for each score or mean, columns called by their roles.
+
+    Rows are numbered from 0 in every field.
+    """
 
     table: TextTable
-    """Where each row is."""
+    """The table as it was written, with the place of each row for refusals."""
     cells: pd.DataFrame
-    """Texts, in columns by what they are for."""
+    """The cells as texts, in columns called by their roles: `model`, `score` and so on."""
     titles: Mapping[str, str]
-    """Of the columns with a role, as `TextTable.header` has them."""
+    """By role the title of its column, as `TextTable.header` has it."""
     measured: str
-    """The title of the scores, before they were put in one column."""
+    """The title of the column with the scores or means; empty where the scores of a row were in several columns."""
     unread: pd.DataFrame
-    """The other columns, under their titles, without those that their owner says are not to be read."""
+    """The columns without a role, under their titles, except those that the owner says to ignore."""
     not_read: Sequence[str]
-    """The titles of all columns without a role."""
+    """The titles of all columns without a role, as they are written."""
 
     @property
     def is_by_seed(self) -> bool:
@@ -205,12 +224,12 @@ class _Form:
         return {"seed", "score"} <= {*self.cells}
 
     def texts(self, role: str) -> pd.Series:
-        """Return the column of a role; where there is none, all scores are alike."""
-        absent = _ONLY_DATASET if role == "dataset" else ""
-        return self.cells.get(role, pd.Series(absent, self.cells.index))
+        """Return the column of a role; where there is none, a column with one name for all rows."""
+        same_name = _ONLY_DATASET if role == "dataset" else ""
+        return self.cells.get(role, pd.Series(same_name, self.cells.index))
 
     def numbers(self, role: str) -> Array:
-        """Return the column of a role as numbers."""
+        """Return the column of a role as numbers, nan where one is missing."""
         return self.table.numbers(self.titles.get(role, role), self.cells[role])
 
     def need(self, role: str) -> None:
@@ -219,24 +238,30 @@ class _Form:
             return
         header = ", ".join(filter(None, self.table.header))
         lacking = [name for name in _TIDY if name not in self.cells]
-        # Every role that lacks a column is named, so that one more call is enough.
-        named = ",".join(f"{name}=TITLE" for name in lacking or [role])
+        # Every role that lacks a column is named, so that the user's next call can name them all.
+        option = ",".join(f"{name}=TITLE" for name in lacking or [role])
         raise UserError(
-            f"{self.table.where}: there is no column {role} among {header:.60}; name yours with --columns {named}, "
+            f"{self.table.where}: there is no column {role} among {header:.60}; name yours with --columns {option}, "
             f"or write {_FORM}"
         )
 
-    def refuse(self, rows: pd.DataFrame, wrong: pd.Series, fault: str) -> None:
-        """Refuse the first of the rows that have a fault, if there is one."""
-        if wrong.any():
-            row = _first(wrong)
+    def refuse(self, rows: pd.DataFrame, is_wrong: pd.Series, fault: str) -> None:
+        """Refuse the first of the rows that have a fault, if there is one.
+
+        Args:
+            rows: the scores with their names, in the order of `cells`.
+            is_wrong: which of the rows have the fault.
+            fault: the end of a sentence that begins with the row: `has no finite score`.
+        """
+        if is_wrong.any():
+            row = _first(is_wrong)
             names = ("model", "dataset", "metric", "seed")
             texts = [str(rows.at[row, name]) for name in names if name in rows]
             what = ", ".join(filter(None, texts))
             raise UserError(f"{self.table.at(row)} ({what:.80}) {fault}")
 
     def keep(self, rows: pd.Index) -> _Form:
-        """Return the form with some of its rows, which may be there several times."""
+        """Return the form with these rows, by their numbers, of which one may be there several times."""
         places = [self.table.places[row] for row in rows]
         table = replace(self.table, places=places)
         cells = self.cells.loc[rows].reset_index(drop=True)
@@ -245,21 +270,25 @@ class _Form:
 
 
 def _form_of(table: TextTable, options: TableOptions) -> _Form:
-    """Return a table with a row for each score.
+    """Return a table in the form with a row for each score or mean.
 
     Raises:
-        UserError: a title is there twice, or is of no column.
+        UserError: a title that is needed is there twice, one that the owner names is of no column, or there are no
+            scores.
     """
     named = _named(table, options)
     titles = _titles(table, named)
     measured = titles.get("score", "") or titles.get("mean", "")
+    # Scores may stand in several columns of a row: one for each seed or, as papers print them, for each dataset.
     seeds = _seed_columns(table, titles, named)
     datasets: list[str] = []
     if not (measured or seeds or "dataset" in titles):
         datasets = _columns_of_pairs(table, {*titles.values(), *named["ignore"]})
     if seeds:
+        # The titles of these columns become the column of seeds (`_long`), in place of any that the table has.
         titles.pop("seed", None)
-    if seeds or {"score", "seed"} <= {*titles}:  # means next to them are not read
+    # Where there are scores of seeds, means next to them are not read.
+    if seeds or {"score", "seed"} <= {*titles}:
         titles = {role: title for role, title in titles.items() if role not in _OF_MEAN}
     used = [*titles.values(), *seeds, *datasets]
     for title in used:
@@ -268,6 +297,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
                 f"{table.where}: the header has {title!r} twice; keep one of these columns"
             )
     columns = pd.DataFrame([*table.rows], columns=table.header, dtype=object)
+    # Titles that are there twice are not used: one column stands for both.
     columns = columns.loc[:, ~columns.columns.duplicated()]
     cells = pd.DataFrame(index=columns.index)
     for role, title in titles.items():
@@ -276,6 +306,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
     others = [name for name in dict.fromkeys(table.header) if name not in ("", *used)]
     # Columns that the owner says to ignore are still listed as not read.
     unread = [name for name in others if name not in named["ignore"]]
+    # By title, in small letters, the title as it is written.
     written = dict(zip(table.header, table.titles, strict=True))
     form = _Form(
         table=table,
@@ -294,17 +325,23 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
         form = _long(form, of_datasets, "dataset", "mean")
     if form.cells.empty:
         raise UserError(f"{table.where} has a header but no scores")
+    # Names that differ only in the number of blanks are one.
     for role in {*_NAMES} & {*form.cells}:
         form.cells[role] = form.cells[role].str.replace(" +", " ", regex=True)
     return form
 
 
 def _named(table: TextTable, options: TableOptions) -> dict[str, list[str]]:
-    """Return by role the columns that the table's owner names."""
+    """Return by role the columns that the table's owner names, as `TextTable.header` has their titles.
+
+    Raises:
+        UserError: a title of no column, or several columns for a role that has one.
+    """
     named = defaultdict[str, list[str]](list)
     for role, title in options.titles:
         columns = fnmatch.filter(table.header, column_name(title))
-        if role == "n" and title.isdecimal():  # the same number for all
+        # `n=5` without a column of that title is the number of seeds of all means itself.
+        if role == "n" and title.isdecimal():
             columns = columns or [title]
         if not columns:
             known = list(filter(None, table.titles))
@@ -321,23 +358,25 @@ def _named(table: TextTable, options: TableOptions) -> dict[str, list[str]]:
 
 
 def _titles(table: TextTable, named: Mapping[str, list[str]]) -> dict[str, str]:
-    """Return the title of each role that has a column.
+    """Return by role the title of its column; roles without a column are absent.
 
     Raises:
-        UserError: several have scores.
+        UserError: several columns may be the scores.
     """
     header = [title for title in table.header if title not in named["ignore"]]
     titles: dict[str, str] = {}
-    for role, usual in ROLES.items():
-        of_role = named[role] or [title for title in usual if title in header]
+    for role, usual_titles in ROLES.items():
+        of_role = named[role] or [title for title in usual_titles if title in header]
         if of_role and role != "ignore":
             titles[role] = of_role[0]
-    scores = {*ROLES["score"]} & {*header} - {*titles.values()}
-    if "score" in titles and scores and not named["score"]:
-        several = ", ".join(sorted(scores | {titles["score"]}))
+    without_role = {*header} - {*titles.values()}
+    other_scores = {*ROLES["score"]} & without_role
+    if "score" in titles and other_scores and not named["score"]:
+        several = ", ".join(sorted(other_scores | {titles["score"]}))
         raise UserError(
             f"{table.where} has several columns of scores, {several}; choose one: --columns score={titles['score']}"
         )
+    # Scores without seeds are means.
     if "score" in titles and "seed" not in titles:
         titles.setdefault("mean", titles["score"])
     return titles
@@ -346,25 +385,27 @@ def _titles(table: TextTable, named: Mapping[str, list[str]]) -> dict[str, str]:
 def _seed_columns(
     table: TextTable, titles: Mapping[str, str], named: Mapping[str, list[str]]
 ) -> list[str]:
-    """Return the columns that are seeds, by their titles or since the table's owner says so.
+    """Return the columns that have the scores of one seed each, by their titles or since the table's owner says so.
 
     Raises:
-        UserError: they may be years or steps.
+        UserError: their titles may be years or steps.
     """
+    # A column of scores has all of them.
     if "score" in titles:
         return []
+    # One column is the seeds of the rows; several that the owner names are the scores of a seed each.
     if "seed" in titles:
         return named["seed"] if len(named["seed"]) > 1 else []
-    taken = {*titles.values(), *named["ignore"]}
-    free = [name for name in table.header if name not in taken]
-    named_so = [name for name in free if _SEED.fullmatch(name)]
-    numbers = [name for name in free if name.isdecimal()]
-    if named_so or not numbers:
-        return named_so
-    counts = [int(name) for name in numbers]
-    are_steps = all(count >= 100 and count % 100 == 0 for count in counts)
-    are_years = all(1950 <= count <= 2100 for count in counts)
-    if are_steps or are_years:
+    with_role = {*titles.values(), *named["ignore"]}
+    without_role = [name for name in table.header if name not in with_role]
+    called_seeds = [name for name in without_role if _SEED.fullmatch(name)]
+    numbers = [name for name in without_role if name.isdecimal()]
+    if called_seeds or not numbers:
+        return called_seeds
+    values = [int(name) for name in numbers]
+    may_be_steps = all(value >= 100 and value % 100 == 0 for value in values)
+    may_be_years = all(1950 <= value <= 2100 for value in values)
+    if may_be_steps or may_be_years:
         columns = ",".join(f"seed={name}" for name in numbers[:6])
         raise UserError(
             f"{table.where}: the columns {first_of(numbers, 4)} may be years or steps; if they are seeds, say so: "
@@ -374,7 +415,10 @@ def _seed_columns(
 
 
 def _columns_of_pairs(table: TextTable, others: Collection[str]) -> list[str]:
-    """Return the columns that are datasets, as papers print them: with means and their spreads."""
+    """Return the columns that are datasets, as papers print them: their cells are means with spreads, `91.2 ± 0.4`.
+
+    `others` are columns that are something else.
+    """
     datasets = []
     for name in table.header:
         if name in others:
@@ -385,16 +429,33 @@ def _columns_of_pairs(table: TextTable, others: Collection[str]) -> list[str]:
     return datasets
 
 
-def _long(form: _Form, columns: pd.DataFrame, title: str, content: str) -> _Form:
-    """Return a form with a row for each filled cell of some columns: its title has a role, and its content."""
-    long = columns.melt(var_name=title, value_name=content, ignore_index=False)
-    filled = long[long[content] != ""].sort_index(kind="stable")
-    of_rows = form.keep(filled.index)
-    return replace(of_rows, cells=of_rows.cells.join(filled.reset_index(drop=True)))
+def _long(
+    form: _Form, columns: pd.DataFrame, title_role: str, content_role: str
+) -> _Form:
+    """Return the form with a row for each filled cell of some columns, in place of a row with all of them.
+
+    Args:
+        form: the form with the cells of the other columns.
+        columns: the columns to split, under their titles.
+        title_role: role of the titles, such as `seed`.
+        content_role: role of the cells, such as `score`.
+    """
+    long = columns.melt(
+        var_name=title_role, value_name=content_role, ignore_index=False
+    )
+    # The index still says which row a cell was in: cells of one row come together again.
+    filled = long[long[content_role] != ""].sort_index(kind="stable")
+    repeated = form.keep(filled.index)
+    cells = repeated.cells.join(filled.reset_index(drop=True))
+    return replace(repeated, cells=cells)
 
 
 def _of_metric(form: _Form, metric: str) -> tuple[_Form, list[str]]:
-    """Return a form with the rows of one metric, and the datasets that have none."""
+    """Return the form with the rows of one metric, and the datasets that have no such row.
+
+    Raises:
+        UserError: the table does not have the metric.
+    """
     metrics, datasets = form.texts("metric"), form.texts("dataset")
     is_chosen = metrics == metric
     if not is_chosen.any():
@@ -406,7 +467,10 @@ def _of_metric(form: _Form, metric: str) -> tuple[_Form, list[str]]:
 
 
 def _of_seeds(form: _Form) -> pd.DataFrame:
-    """Return a row for each score of a seed."""
+    """Return the numbers of each score of a seed: columns seed, lr, validation_score, test_score and half_digit.
+
+    Without a learning rate it is 0 for all, so that there is no choice between rates.
+    """
     form.need("model")
     rows = form.cells[["seed"]].assign(lr=0.0, validation_score=np.nan)
     for role in ("lr", "validation_score"):
@@ -418,58 +482,78 @@ def _of_seeds(form: _Form) -> pd.DataFrame:
 
 
 def _of_means(form: _Form, spread: str) -> pd.DataFrame:
-    """Return a row for each mean, with its standard error and number of seeds."""
+    """Return the numbers of each mean: columns mean, error (its standard error) and n (its number of seeds).
+
+    Args:
+        form: the table.
+        spread: which of `SPREAD_KINDS` stands beside a mean; empty: the table's owner does not say it.
+    """
     table, cells = form.table, form.cells
     form.need("model")
+    # A column of seeds belongs to scores, and a table without means has to have scores.
     if "seed" in cells or "mean" not in cells:
         form.need("score")
     means = cells["mean"]
     pairs = _pairs(means)
+    # The spread is in the same cell as its mean, or in a column of its own.
     if pairs[0].notna().any():
         _refuse_pairs(table, means, pairs, spread)
-        means, widths = pairs[0], pairs[1]
+        means, spread_texts = pairs[0], pairs[1]
     else:
         spread = _spread_of(form, spread)
-        widths = cells[_role(spread)]
+        spread_texts = cells[_role(spread)]
     if "n" not in cells:
         raise UserError(
             f"{table.where} does not say how many seeds a mean is over; give a column n, or --columns n=5"
         )
     n_seeds = form.numbers("n")
-    found = table.numbers(spread, widths)
-    # A spread that is printed as 0.0 may be anything below half of its last digit: the largest of this is taken.
+    spreads = table.numbers(spread, spread_texts)
+    # A spread that is printed as 0.0 may be anything below half of its last digit: the largest such spread is taken.
+    # Where the digits of the means were not rounded by a person, 0 is 0.
     is_exact = np.isnan(table.half_digits(means))
-    largest = np.where(is_exact, 0.0, np.nan_to_num(table.half_digits(widths)))
-    found = np.where(found == 0, largest, found)
+    half_digits = np.nan_to_num(table.half_digits(spread_texts))
+    largest = np.where(is_exact, 0.0, half_digits)
+    spreads = np.where(spreads == 0, largest, spreads)
     counts = np.where(n_seeds < 2, np.nan, n_seeds)  # one seed has no error
     numbers = {
         "mean": table.numbers(form.titles.get("mean", "mean"), means),
-        "error": found / _errors_in(spread, counts),
+        "error": spreads / _errors_in(spread, counts),
         "n": n_seeds,
     }
     return pd.DataFrame(numbers, index=cells.index)
 
 
 def _spread_of(form: _Form, given: str) -> str:
-    """Return the spread that has a column.
+    """Return the kind of spread that has a column.
+
+    Args:
+        form: the table.
+        given: the kind that the table's owner says it is; empty: the owner does not say it.
 
     Raises:
-        UserError: none has one, or several, or another than is given.
+        UserError: no kind has a column, or several have one, or another kind than is given.
     """
-    spreads = [one for one in SPREAD_KINDS if _role(one) in form.cells]
-    if not spreads:
+    kinds = [kind for kind in SPREAD_KINDS if _role(kind) in form.cells]
+    if not kinds:
+        # Means without a spread cannot be compared: the refusal asks for the scores of seeds.
         form.need("seed")
-    others = [one for one in spreads if one != (given or spreads[0])]
+    meant = given or kinds[0]
+    others = [kind for kind in kinds if kind != meant]
     if others:
         raise UserError(
-            f"{form.table.where} has {' and '.join(spreads)} of a mean, where one is meant; leave it out: --columns "
+            f"{form.table.where} has {' and '.join(kinds)} of a mean, where one is meant; leave it out: --columns "
             f"ignore={form.titles[_role(others[-1])]}"
         )
-    return spreads[0]
+    return kinds[0]
 
 
 def _errors_in(spread: str, counts: Array) -> Array:
-    """Return how many standard errors of a mean over so many seeds a spread is."""
+    """Return how many standard errors of a mean a spread is: what it has to be divided by.
+
+    Args:
+        spread: one of `SPREAD_KINDS`.
+        counts: the seeds that each mean is over; nan for one seed, whose mean has no standard error.
+    """
     if spread == "sd":
         return np.sqrt(counts)
     if spread == "ci95-t":
@@ -481,11 +565,12 @@ def _errors_in(spread: str, counts: Array) -> Array:
 
 
 def _role(spread: str) -> str:
+    """Return the role of the column with a spread: `ci95_t` for `ci95-t`."""
     return spread.replace("-", "_")
 
 
 def _pairs(cells: pd.Series) -> pd.DataFrame:
-    """Return means and what stands beside them, missing where a cell is no such pair."""
+    """Return means (column 0) and the spreads beside them (column 1), both missing where a cell is no such pair."""
     plain = cells.str.replace("\N{MINUS SIGN}", "-").str.replace(_MARKS, "", regex=True)
     return plain.str.strip().str.extract(_PAIR)
 
@@ -493,7 +578,14 @@ def _pairs(cells: pd.Series) -> pd.DataFrame:
 def _refuse_pairs(
     table: TextTable, cells: pd.Series, pairs: pd.DataFrame, spread: str
 ) -> None:
-    """Refuse pairs of numbers if nobody says what the second is, and cells among them that are not pairs."""
+    """Refuse pairs of numbers if the table's owner does not say what the second is, and cells that are not pairs.
+
+    Args:
+        table: the table, for the place of a row.
+        cells: the column with a mean and its spread in each cell.
+        pairs: the two numbers of each cell, missing where it is no pair.
+        spread: what the second number is; empty: the table's owner does not say it.
+    """
     is_pair = pairs[0].notna()
     if not spread:
         row = _first(is_pair)
@@ -509,7 +601,7 @@ def _refuse_pairs(
 
 
 def _refuse_faults(form: _Form, rows: pd.DataFrame) -> None:
-    """Refuse rows without a name or a number that counts."""
+    """Refuse rows that lack a name or number, and rows that are computed from others."""
     for role in ("model", "dataset"):
         is_unfit = rows[role].map(lambda name: name_fault(name) is not None)
         fault = f"has no printable {role}, or one that begins like a formula"
@@ -520,6 +612,7 @@ def _refuse_faults(form: _Form, rows: pd.DataFrame) -> None:
     if not form.is_by_seed:
         counts = rows["n"]
         is_count = (counts >= 1) & (counts % 1 == 0)
+        # A mean over one seed needs no error.
         is_error = (rows["error"] >= 0) | (counts == 1)
         form.refuse(rows, ~np.isfinite(rows["mean"]), "has no finite mean")
         form.refuse(rows, ~is_count, "has no whole number of seeds")
@@ -538,14 +631,15 @@ def _refuse_faults(form: _Form, rows: pd.DataFrame) -> None:
 
 
 def _refuse_repeats(form: _Form, rows: pd.DataFrame) -> None:
-    """Refuse several rows for one score: repeats, several metrics, or runs among which nothing chooses."""
+    """Refuse several rows for one score: another metric, a repeat, or a learning rate that nothing chooses."""
     place = ["task", "dataset"]
-    key = ["model", *place]
+    cell = ["model", *place]
     metrics = first_of(sorted(set(rows["metric"])), 4)
-    usual = rows.groupby(place)["metric"].transform("first")
+    first_metric = rows.groupby(place)["metric"].transform("first")
     fault = f"has another metric than the dataset's first row; choose one with --metric ({metrics:.60})"
-    form.refuse(rows, rows["metric"] != usual, fault)
+    form.refuse(rows, rows["metric"] != first_metric, fault)
     remedy = "; keep one of them"
+    # A column that is not read may say what the repeated rows differ in, such as a fold.
     titles = map(str, form.unread)
     varying = [title for title in titles if form.unread[title].nunique() > 1]
     if varying:
@@ -555,12 +649,12 @@ def _refuse_repeats(form: _Form, rows: pd.DataFrame) -> None:
             "it"
         )
     if not form.is_by_seed:
-        form.refuse(rows, rows.duplicated(key), f"is there in an earlier row{remedy}")
+        form.refuse(rows, rows.duplicated(cell), f"is there in an earlier row{remedy}")
         return
-    is_repeat = rows.duplicated([*key, "lr", "seed"])
+    is_repeat = rows.duplicated([*cell, "lr", "seed"])
     form.refuse(rows, is_repeat, f"is the same seed as an earlier row{remedy}")
-    is_tuned = rows.groupby(key)["lr"].transform("nunique") > 1
-    has_no_choice = is_tuned & ~np.isfinite(rows["validation_score"])
+    has_several_rates = rows.groupby(cell)["lr"].transform("nunique") > 1
+    has_no_choice = has_several_rates & ~np.isfinite(rows["validation_score"])
     fault = (
         "has no validation_score to choose among several learning rates; keep one rate, or give one (a run that "
         "diverged: any that is lower than all others)"
@@ -568,44 +662,50 @@ def _refuse_repeats(form: _Form, rows: pd.DataFrame) -> None:
     form.refuse(rows, has_no_choice, fault)
 
 
-def _first(wrong: pd.Series) -> int:
-    """Return the first row that is wrong."""
-    return int(wrong.index[int(wrong.to_numpy().argmax())])
+def _first(is_wrong: pd.Series) -> int:
+    """Return the number of the first row that is wrong; at least one is."""
+    first = int(is_wrong.to_numpy().argmax())  # the first of the largest, which is True
+    return int(is_wrong.index[first])
 
 
 def _refuse_unread(form: _Form, rows: pd.DataFrame) -> None:
-    """Refuse a column that is not read, but tells scores of a dataset apart."""
+    """Refuse a column that is not read, but tells scores of a dataset apart, such as a column of languages."""
     datasets = rows["dataset"]
     for name, cells in form.unread.items():
-        # Other measurements, such as a second metric, differ from row to row and tell nothing apart.
-        is_measured = cells.str.fullmatch(r"[-+\d.,%eE\s]*").all()
-        if is_measured and not _CONDITION.fullmatch(str(name)):
+        # Numbers are other measurements, such as a second metric: they differ from row to row and tell nothing apart.
+        are_numbers = cells.str.fullmatch(r"[-+\d.,%eE\s]*").all()
+        if are_numbers and not _CONDITION.fullmatch(str(name)):
             continue
+        # Within these groups of rows the column should have one value.
         groups = datasets
-        role = "dataset" if datasets.nunique() == 1 else "model"
-        # A folder is often named after the model.
+        likely_role = "dataset" if datasets.nunique() == 1 else "model"
+        # A folder is often named after the model: then it may differ between models, but not within one.
         if str(name).startswith("folder"):
             groups = datasets + "\n" + rows["model"]
-            role = "seed"
+            likely_role = "seed"
         differs = cells.groupby(groups).transform("nunique") > 1
         if not differs.any():
             continue
-        place = datasets[_first(differs)]
-        values = sorted(set(cells[datasets == place]))
+        dataset = datasets[_first(differs)]
+        values = sorted(set(cells[datasets == dataset]))
+        # As it is written in the table.
         title = form.table.titles[form.table.header.index(str(name))]
-        differing = f"differs on {place:.26} ({first_of(values, 2):.30})"
+        differing = f"differs on {dataset:.26} ({first_of(values, 2):.30})"
         raise UserError(
             f"{form.table.where}: column {title!r:.26} is not read, but {differing}; say what it is, --columns "
-            f"{role}={title:.26}, or leave it out, --columns ignore={title:.26}"
+            f"{likely_role}={title:.26}, or leave it out, --columns ignore={title:.26}"
         )
 
 
 def refuse_alike(where: str, what: str, names: Iterable[str]) -> None:
-    """Refuse names of models or datasets that only a computer tells apart."""
-    spellings: dict[str, str] = {}
+    """Refuse names of models or datasets that only a computer tells apart: `BERT` and `bert`.
+
+    `where` and `what` are words of the refusal: the table or source, and whether names are of a model or dataset.
+    """
+    name_of: dict[str, str] = {}  # by what a person reads
     for name in sorted(set(names)):
-        usual = unicodedata.normalize("NFKC", name).casefold().strip()
-        other = spellings.setdefault(usual, name)
+        as_read = unicodedata.normalize("NFKC", name).casefold().strip()
+        other = name_of.setdefault(as_read, name)
         if other != name:
             raise UserError(
                 f"{where}: the {what}s {other!r:.60} and {name!r:.60} differ in case or Unicode form alone; write both "
@@ -614,10 +714,10 @@ def refuse_alike(where: str, what: str, names: Iterable[str]) -> None:
 
 
 def _is_lower_better(form: _Form) -> bool:
-    """Return whether the better score is the lower one, as the table says.
+    """Return whether the better score is the lower one, as the table says; without a word of it, no.
 
     Raises:
-        UserError: metrics of both kinds, or one that sounds so and of which nobody says it.
+        UserError: scores of both kinds, or a metric whose name sounds like a loss where the table does not say it.
     """
     where = form.table.where
     for role in ("lower_is_better", "higher_is_better"):
@@ -629,8 +729,8 @@ def _is_lower_better(form: _Form) -> bool:
                 "--metric chooses one"
             )
         if answers:
-            [is_so] = answers
-            return is_so == (role == "lower_is_better")
+            [is_true] = answers
+            return is_true if role == "lower_is_better" else not is_true
     for name in sorted({*form.texts("metric"), form.measured}):
         if _LESS_IS_BETTER.search(name.replace("_", " ")):
             raise UserError(
@@ -645,50 +745,58 @@ def _refuse_units(form: _Form, rows: pd.DataFrame) -> None:
     written = form.cells["score" if form.is_by_seed else "mean"]
     if written.str.contains("%").any():
         return
-    for place, on_place in _measured(rows).abs().groupby(rows["dataset"]):
-        of_models = on_place.groupby(rows["model"])
+    for dataset, on_dataset in _measured(rows).abs().groupby(rows["dataset"]):
+        of_models = on_dataset.groupby(rows["model"])
         largest, means = of_models.max(), of_models.mean()
+        # The model whose largest score is the lowest, and the one with the highest mean.
         low, high = str(largest.idxmin()), str(means.idxmax())
         may_be_fractions = 0 < largest[low] <= 1 < means[high]
-        # Losses of 0.9 and 1.2 are in one unit: only a far larger mean is in per cent.
+        # 0.9 and 1.2 are in one unit: only a far larger mean is in per cent.
         if may_be_fractions and means[high] >= OTHER_UNIT * means[low]:
             raise UserError(
-                f"{form.table.where}: on {place!s:.40}, {low:.40} seems to be in fractions and {high:.40} in per "
+                f"{form.table.where}: on {dataset!s:.40}, {low:.40} seems to be in fractions and {high:.40} in per "
                 "cent; write both in one unit, in per cent with % signs"
             )
 
 
 def _measured(rows: pd.DataFrame) -> pd.Series:
-    """Return the means of rows that have them, else their scores."""
+    """Return the means of a summary, whose rows have errors, else the scores of seeds."""
     return rows["mean" if "error" in rows else "test_score"]
 
 
 def seeds_in_order(labels: Iterable[str]) -> list[str]:
-    """Return labels of seeds as a reader counts them: 9 before 10."""
+    """Return labels of seeds as a reader counts them: 9 before 10, since the shorter label comes first."""
     return sorted(labels, key=lambda seed: (len(seed), seed))
 
 
 def _by_place(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the task of the paper's datasets; one name in two tasks is two datasets."""
+    """Return the rows with the paper's task for the paper's datasets, and one task for each name of a dataset.
+
+    Where a name is in two tasks, the names of all datasets begin with their task.
+    """
     if (rows.groupby("dataset")["task"].nunique() > 1).any():
         rows = rows.assign(dataset=rows["task"] + " " + rows["dataset"])
-    tasks = {name: dataset.task for name, dataset in DATASETS.items()}
-    # `all` is the mean over datasets (`analysis.comparisons.contestants.ALL`)
-    own = rows["task"].replace("all", "")
-    return rows.assign(task=rows["dataset"].map(tasks).fillna(own))
+    papers_tasks = {name: dataset.task for name, dataset in DATASETS.items()}
+    # A task of the table must not be called `all`: that is the mean (`analysis.comparisons.contestants.ALL`).
+    own_tasks = rows["task"].replace("all", "")
+    return rows.assign(task=rows["dataset"].map(papers_tasks).fillna(own_tasks))
 
 
 def _counts(rows: pd.DataFrame, unit: str) -> str:
-    """Return how many datasets, models and seeds, or other units, there are."""
+    """Return how much there is: `2 datasets, 3 models, 5 seeds each (0, 1, 2, 3, 4)`.
+
+    `unit` is what a mean is over: `seed` or `test instance`.
+    """
     datasets = counted(rows["dataset"].nunique(), "dataset")
     models = counted(rows["model"].nunique(), "model")
-    places = rows.groupby(CELL)
-    counts = places["n"].first() if "error" in rows else places.size()
+    cells = rows.groupby(CELL)
+    # A summary says how many seeds a mean is over; else each seed has a row.
+    counts = cells["n"].first() if "error" in rows else cells.size()
     fewest, most = int(counts.min()), int(counts.max())
-    seeds = f"{counted(most, unit)} each"
+    units = f"{counted(most, unit)} each"
     if fewest < most:
-        seeds = f"{fewest} to {counted(most, unit)}"
+        units = f"{fewest} to {counted(most, unit)}"
     if "seed" in rows:
         labels = seeds_in_order(set(rows["seed"]))
-        seeds += f" ({first_of(labels, 5)})"
-    return f"{datasets}, {models}, {seeds}"
+        units += f" ({first_of(labels, 5)})"
+    return f"{datasets}, {models}, {units}"

@@ -32,8 +32,10 @@ n n_seeds n_runs seeds runs count n_instances
 lower_is_better
 higher_is_better
 ignore"""
+"""A line for each role: the titles of its column, the first of which is also the role's name."""
 ROLES = {line.split()[0]: line.split() for line in _TITLES.splitlines()}
-"""By what a column is for, what its title may be: the first that a header has (docs/compare.md)."""
+"""For each role (what a column is for) the titles that it may have (docs/compare.md); the first that a header has
+counts."""
 
 
 @shared_options("how a table of scores is read")
@@ -60,10 +62,15 @@ class TableOptions:
 
     @property
     def titles(self) -> list[tuple[str, str]]:
-        """The roles, each with a title or pattern."""
+        """The roles that are named, each with the title of its column or a shell pattern, in the order given.
+
+        Raises:
+            UserError: an unknown role, or one without a title.
+        """
         titles = []
         for pairs in self.columns:
-            # A title may have commas, as lm-evaluation-harness's acc,none has.
+            # Only a comma that `role=` follows is a separator, since a title may have commas: in
+            # "score=acc,none,seed=run" the title of the score is acc,none (lm-evaluation-harness).
             for pair in re.split(r",(?=[\w-]+=)", pairs):
                 name, _, title = pair.partition("=")
                 role = name.strip().replace("-", "_")
