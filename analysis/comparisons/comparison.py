@@ -1,4 +1,8 @@
-"""A comparison of two models or many, whole: what was compared, what came out, what a reader has to know."""
+"""A whole comparison of two models or many: what was compared, what came out, what a reader has to know.
+
+With `replicates`, models that were pretrained several times are compared as arms: an arm is one model, whose seeds are
+its pretrainings, each the mean of its fine-tuning seeds.
+"""
 
 from __future__ import annotations
 
@@ -38,27 +42,28 @@ from pretraining.models import arm_of
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Models held against each other."""
+    """Models that are compared with each other, and the result."""
 
     source: str
     """Where the scores come from, with what has to be said of them first."""
     contestants: Contestants
-    """Two in the order given; many from the highest to the lowest mean over `over`."""
+    """The models: two in the order given; many from the best to the worst mean over the place `over`."""
     over: Place | None
-    """The widest scope that all models have: all tasks where it can be; None where they have none in common."""
+    """The widest place that all models have scores on: all tasks where it can be; None where they have none in
+    common."""
     differences: tuple[Difference, ...]
-    """Of two models on every scope that both have; of many, those of the first and each other one."""
+    """Of two models those on every place that both have; of many those between the first and each other one."""
     notes: tuple[str, ...]
     """What limits the comparison, a sentence each."""
     settings: Settings
     floors: str = ""
-    """What is scored without a look at the input, in a sentence."""
+    """A sentence on what a model scores without reading its input."""
     metrics: str = ""
-    """Those of datasets of one's own, in a sentence; empty where there are none."""
+    """A sentence on the metrics of the user's own datasets; empty where there are none."""
     read: str = ""
-    """What was read of a table of scores, in a sentence."""
+    """A sentence on what was read of a table of scores; empty for other sources."""
     queries: Mapping[str, int] = field(default_factory=dict)
-    """Test queries of retrieval sets of one's own, by dataset."""
+    """By dataset the number of test queries of the user's own retrieval sets."""
     replicates: tuple[str, ...] = ()
     """The models that are arms of several pretrainings."""
     repeats: tuple[str, ...] = ()
@@ -66,7 +71,7 @@ class Comparison:
 
     @property
     def is_pair(self) -> bool:
-        """Whether there are two models, so that every detail is there."""
+        """Whether there are two models, of which every detail is printed."""
         return len(self.contestants.models) == 2
 
 
@@ -81,19 +86,19 @@ def compare(
     """Compare two models or more.
 
     Args:
-        source: runs (of the study, of one's own) or the published cells; a model without runs in the source takes its
-            printed cells.
-        names: of models, or shell patterns.
+        source: runs (the study's or the user's own) or the published cells; a model without runs in the source takes
+            its printed cells.
+        names: names of models, or shell patterns.
         settings: selection rule, interval, resamples and seed.
-        replicates: shell patterns of models that are pretrainings of one arm (`with_arms`); the arms are compared with
-            the models, and with each other.
-        margin: of practical equivalence in points; None: the findings' margins by task.
+        replicates: names or shell patterns, each of which stands for the pretrainings of one arm (`arms_in`); the arms
+            are compared with the models, and with each other.
+        margin: half-width of the region of practical equivalence, in points; None: the findings' margins by task.
 
     Raises:
         UserError: an unknown model, fewer than two, nothing in common, or no test for the interval.
     """
-    # Taken before runs become arms: the words count the runs of the source.
-    words = source.words
+    # Made before runs become arms: these words count the runs of the source.
+    source_words = source.words
     by_pretraining: ArmScores | None = None
     if replicates:
         runs = source.need_runs("--replicates")
@@ -102,25 +107,30 @@ def compare(
         source = replace(source, runs=with_arms(runs, arms, settings.selection))
         names = [*names, *replicates]
     contestants = contestants_of(source, names, settings)
-    found = _compared(contestants, settings, margin=margin, label=source.label)
+    result = _compared(contestants, settings, margin=margin, label=source.label)
     if by_pretraining is not None:
         differences = []
-        for one in found.differences:
-            pair = (one.first, one.second)
-            spreads = by_pretraining.spreads(pair, one.place, contestants.tasks)
-            differences.append(replace(one, spreads=spreads))
-        found = replace(
-            found, differences=tuple(differences), replicates=tuple(replicates)
+        for difference in result.differences:
+            pair = (difference.first, difference.second)
+            spreads = by_pretraining.spreads(pair, difference.place, contestants.tasks)
+            differences.append(replace(difference, spreads=spreads))
+        result = replace(
+            result, differences=tuple(differences), replicates=tuple(replicates)
         )
-    places = [one.place for one in found.differences]
+    places = [difference.place for difference in result.differences]
     datasets = in_order({place.dataset for place in places if place.is_dataset})
     floors = source.floors_in_words(datasets)
     metrics = source.own_metrics(datasets)
+    # Models with several pretrainings in the source that were not made an arm: only one of these is compared.
     arms_left = {} if source.runs is None else arms_of(source.runs)
-    repeats = [name for name in contestants.models if arm_of(name)[0] in arms_left]
+    repeats = []
+    for name in contestants.models:
+        arm, _ = arm_of(name)
+        if arm in arms_left:
+            repeats.append(name)
     return replace(
-        found,
-        source=words,
+        result,
+        source=source_words,
         repeats=tuple(repeats),
         floors=floors,
         metrics=metrics,
@@ -138,28 +148,39 @@ def compare_table(
     """Compare models of a table of scores, in its own unit.
 
     Args:
-        table: as `analysis.comparisons.scores_table.read_scores` returns it.
-        names: models, or shell patterns; none: all.
+        table: the table as `analysis.comparisons.scores_table.read_scores` returns it.
+        names: names of models, or shell patterns; none stand for all models.
         settings: interval, resamples and seed.
-        margin: of practical equivalence in the scores' unit; None: the findings' where task and unit are known, else
-            none.
+        margin: half-width of the region of practical equivalence, in the scores' unit; None: the findings' where task
+            and unit are known, else there is no such region.
 
     Raises:
         UserError: fewer than two models, nothing in common, or an interval that needs more than scores.
     """
     contestants = contestants_of_table(table, names, settings)
-    found = _compared(contestants, settings, margin=margin, label=table.where)
-    places = [one.place for one in found.differences if one.place.is_dataset]
-    in_known_unit = [place.dataset for place in places if contestants.point(place)]
+    result = _compared(contestants, settings, margin=margin, label=table.where)
+    # The paper's floors are for its own datasets and metrics, of which a table's unit is known.
+    in_known_unit = []
+    for difference in result.differences:
+        place = difference.place
+        if place.is_dataset and contestants.point(place):
+            in_known_unit.append(place.dataset)
     floors = PUBLISHED.floors_in_words(in_order(in_known_unit))
-    notes = (*found.notes, *_table_notes(table, contestants))
-    return replace(found, read=table.read, notes=notes, floors=floors)
+    notes = (*result.notes, *_table_notes(table, contestants))
+    return replace(result, read=table.read, notes=notes, floors=floors)
 
 
 def _compared(
     contestants: Contestants, settings: Settings, *, margin: float | None, label: str
 ) -> Comparison:
-    """Return the comparison without floors, metrics and other words that come from the source."""
+    """Return the comparison without floors, metrics and other words that come from the source.
+
+    Args:
+        contestants: the models.
+        settings: how scores and intervals were made.
+        margin: half-width of the region of practical equivalence; None: the findings' margins.
+        label: name of the source in sentences.
+    """
     over = widest(contestants.shared())
     if len(contestants.models) == 2:
         first, second = contestants.models
@@ -189,35 +210,38 @@ def _compared(
 
 
 def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]:
-    """Return for each pattern the models of a runs table that are its pretrainings.
+    """Return the arms that patterns stand for: by pattern the names of its pretrainings.
 
     Args:
         runs: a runs table.
-        patterns: models, each with its other pretrainings (`NAME` with `NAME-s1`, `NAME-s2`), or shell patterns.
+        patterns: each is a name, which stands for all pretrainings of that model (`NAME`, `NAME-s1`, `NAME-s2`), or a
+            shell pattern that pretrainings match.
 
     Raises:
-        UserError: fewer than two models match, or a model is in two arms.
+        UserError: fewer than two models match a pattern, two of them branch from one pretraining, or a model is in two
+            arms.
     """
     names = list(dict.fromkeys(runs["model"]))
     arms: dict[str, list[str]] = {}
     in_an_arm: set[str] = set()
     for pattern in patterns:
-        members = [
-            name
-            for name in names
-            if pattern == arm_of(name)[0] or fnmatch.fnmatchcase(name, pattern)
-        ]
+        members = []
+        for name in names:
+            model, _ = arm_of(name)  # the name without the ending of a pretraining
+            if model == pattern or fnmatch.fnmatchcase(name, pattern):
+                members.append(name)
         if len(members) < 2:
             raise UserError(
                 f"--replicates {pattern} matches {', '.join(members) or 'no model'}, but an arm needs at least two "
                 "pretrainings; give a name without its ending (NAME stands for NAME, NAME-s1 and NAME-s2) or a pattern "
                 "such as 'mine-s*' (names outside the released scheme also need --add-model)"
             )
-        on_trunk = Counter(map(trunk_of, members))
-        twice = [name for name in members if on_trunk[trunk_of(name)] > 1]
-        if twice:
+        # Models that branch from one trunk share its pretraining, so that they are no independent repetitions.
+        members_of = Counter(map(trunk_of, members))
+        on_one_trunk = [name for name in members if members_of[trunk_of(name)] > 1]
+        if on_one_trunk:
             raise UserError(
-                f"--replicates {pattern}: {', '.join(twice):.200} come from one pretraining, of which an "
+                f"--replicates {pattern}: {', '.join(on_one_trunk):.200} come from one pretraining, of which an "
                 "arm takes one model"
             )
         in_another = [name for name in members if name in in_an_arm]
@@ -233,58 +257,63 @@ def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]
 def with_arms(
     runs: pd.DataFrame, arms: Mapping[str, Sequence[str]], selection: str
 ) -> pd.DataFrame:
-    """Return the runs with each arm under its name in place of its pretrainings.
+    """Return a runs table in which the runs of an arm's pretrainings are replaced by rows of the arm.
 
-    An arm's pretrainings are what its scores vary over: each counts once, by the mean over its fine-tuning seeds at the
-    chosen learning rates. So the standard error holds what pretrainings differ by and what their seeds leave, with one
-    degree of freedom fewer than there are pretrainings, however many seeds each has. A pretraining has one seed on all
-    tasks, and so do models that are cut from one trunk of it, as far as names say so: `Evidence` takes what shares a
-    pretraining within it.
+    A pretraining has one row on each dataset: the mean over its fine-tuning seeds at the chosen learning rates. In the
+    column `seed`, the row has a number that stands for the pretraining. So the spread over an arm's "seeds" is the
+    spread over its pretrainings, with one degree of freedom fewer than there are pretrainings, however many fine-tuning
+    seeds each has. It includes the part of the spread over fine-tuning seeds that is left in their means.
+
+    A pretraining has the same number on all tasks. Models that branch from one trunk share a pretraining, and so its
+    number, as far as their names say so. By these numbers `Evidence` knows which scores share a pretraining.
 
     Args:
         runs: a runs table.
-        arms: by name the models that are its pretrainings, in no other arm.
+        arms: by name of the arm the models that are its pretrainings; a model is in one arm at most.
         selection: rule that chooses learning rates; one of `learning_rate_selection.SELECTIONS`.
 
     Returns:
         A runs table; the column `MEMBERS` says of which runs a pretraining's row is the mean.
     """
-    chosen = select_runs(runs, selection)
-    kept = runs
-    parts = []
-    # A pretraining gets a seed that no fine-tuning has; models of one trunk share a pretraining, and so its seed.
-    seed_of_trunk: dict[str, int] = {}
-    next_seed = int(runs["seed"].max()) + 1
+    selected = select_runs(runs, selection)
+    others = runs  # those of models in no arm
+    rows_of_arms = []
+    # Numbers of pretrainings are higher than all fine-tuning seeds, so that the two cannot be mistaken for each other.
+    number_of_trunk: dict[str, int] = {}
+    first_number = int(runs["seed"].max()) + 1
     for arm_name, members in arms.items():
-        kept = kept[~kept["model"].isin(members)]
-        seed_of = {}
+        others = others[~others["model"].isin(members)]
+        number_of = {}
         for name in members:
-            new_seed = next_seed + len(seed_of_trunk)
-            seed_of[name] = seed_of_trunk.setdefault(trunk_of(name), new_seed)
-        arm = _pretrainings(chosen[chosen["model"].isin(members)])
-        parts.append(arm.assign(seed=arm["model"].map(seed_of), model=arm_name))
-    return pd.concat([kept, *parts], ignore_index=True)
+            next_number = first_number + len(number_of_trunk)
+            # A trunk that has a number keeps it.
+            number_of[name] = number_of_trunk.setdefault(trunk_of(name), next_number)
+        rows = _pretrainings(selected[selected["model"].isin(members)])
+        rows = rows.assign(seed=rows["model"].map(number_of), model=arm_name)
+        rows_of_arms.append(rows)
+    return pd.concat([others, *rows_of_arms], ignore_index=True)
 
 
-def _pretrainings(rows: pd.DataFrame) -> pd.DataFrame:
+def _pretrainings(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each model and dataset of some runs: the mean over the seeds, and the runs that it is over."""
     scores = ["validation_score", "test_score"]
-    of_cells = rows.groupby(CELL, as_index=False, observed=True)
-    means = of_cells[scores].mean()
-    runs_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
-    keys = records(rows, *run_key(rows))
-    for cell, key in zip(records(rows, *CELL), keys, strict=True):
-        runs_of.setdefault(cell, []).append(key)
-    members = [runs_of[cell] for cell in records(means, *CELL)]
+    by_cell = runs.groupby(CELL, as_index=False, observed=True)
+    means = by_cell[scores].mean()
+    # By cell (model, task, dataset) the keys of its runs, by which the scores of their test instances are found.
+    keys_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
+    keys = records(runs, *run_key(runs))
+    for cell, key in zip(records(runs, *CELL), keys, strict=True):
+        keys_of.setdefault(cell, []).append(key)
+    members = [keys_of[cell] for cell in records(means, *CELL)]
     means[MEMBERS] = pd.Series(members, dtype=object)
     # Columns that are not averaged, such as `n_test`, are equal in all runs of a cell: any run gives them.
-    one_run_each = rows.drop_duplicates(CELL)
-    others = one_run_each.drop(columns=scores)
-    return others.merge(means)
+    one_run_each = runs.drop_duplicates(CELL)
+    other_columns = one_run_each.drop(columns=scores)
+    return other_columns.merge(means)  # on the columns of the cell
 
 
 def source_of_arms(source: Source, selection: str) -> Source:
-    """Return a source of the models that were pretrained several times, each as an arm (`with_arms`).
+    """Return a source that has only the models that were pretrained several times, each as an arm (`with_arms`).
 
     Raises:
         UserError: no model was pretrained several times, or the source has no runs.
@@ -295,9 +324,9 @@ def source_of_arms(source: Source, selection: str) -> Source:
         raise UserError(
             f"--replicates: no model of {source.label} was pretrained twice (NAME, NAME-s1, NAME-s2)"
         )
-    members = itertools.chain.from_iterable(arms.values())
-    kept = runs[runs["model"].isin(set(members))]
-    return replace(source, runs=with_arms(kept, arms, selection))
+    pretrainings = set(itertools.chain.from_iterable(arms.values()))
+    runs_of_arms = runs[runs["model"].isin(pretrainings)]
+    return replace(source, runs=with_arms(runs_of_arms, arms, selection))
 
 
 def _notes(
@@ -313,24 +342,25 @@ def _notes(
             f"{', '.join(printed)}: no runs in {label}, so the paper's printed cells are used, and differences "
             "are tested by Welch's t test."
         )
-    held_anywhere = itertools.chain.from_iterable(contestants.places.values())
-    everywhere = places_in_order(held_anywhere)
-    for model, held in contestants.places.items():
+    places_of_models = itertools.chain.from_iterable(contestants.places.values())
+    all_places = places_in_order(places_of_models)
+    for model, of_model in contestants.places.items():
         absent = []
-        for place in everywhere:
-            if place.is_dataset and place not in held:
+        for place in all_places:
+            if place.is_dataset and place not in of_model:
                 absent.append(place.title)
         if absent:
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
-    is_of_paper = any(place.dataset in DATASETS for place in everywhere)
-    # A table has no averages of tasks.
+    is_of_paper = any(place.dataset in DATASETS for place in all_places)
+    # Only the paper's tasks have averages; a table of scores has none.
     has_averages = is_of_paper and not contestants.is_table
     if has_averages and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
-    yield from _seed_notes(contestants, everywhere, settings)
+    yield from _seed_notes(contestants, all_places, settings)
     yield from _copy_notes(contestants)
+    # The mean over all tasks has as few seeds as one of its parts, and that one is named.
     on_parts = [one for one in differences if one.place.task != ALL]
     uneven = [one for one in on_parts if few_against_many(one.result.seeds)]
     if uneven:
@@ -356,8 +386,9 @@ def _notes(
 
 def _copy_notes(contestants: Contestants) -> Iterator[str]:
     """Yield which models have equal scores on a dataset, one sentence for each such dataset."""
-    values = contestants.evidence.values
-    compared = values[values.index.get_level_values(0).isin(contestants.models)]
+    # A row for each (model, task, dataset), a column for each seed.
+    by_seed = contestants.evidence.values
+    compared = by_seed[by_seed.index.get_level_values(0).isin(contestants.models)]
     for (_, dataset), on_dataset in compared.groupby(level=[1, 2], observed=True):
         # Models that give one answer to everything have the same score at every seed, but are not copies.
         varied = on_dataset[on_dataset.nunique(axis=1) > 1]
@@ -375,17 +406,21 @@ def _titles_of(differences: Sequence[Difference]) -> str:
 
 
 def _counted_notes(contestants: Contestants) -> Iterator[str]:
-    """Yield for each finding that tests these models what it counts: more is tested with it, so it may show less."""
-    outcomes_of: dict[tuple[str, int], dict[str, list[str]]] = {}
+    """Yield a sentence for each finding that counts the difference of these models, with its outcomes by task.
+
+    A finding corrects for more tests than a comparison of two models does, so that it may show less.
+    """
+    # By finding and its number of tests: by outcome ("NAME ahead on", "open on") the tasks.
+    tasks_of: dict[tuple[str, int], dict[str, list[str]]] = {}
     pairs = owned_pairs(contestants.models, contestants.evidence.result)
     for (task, _models), pair in pairs.items():
-        words = f"{pair.ahead} ahead on" if pair.ahead else "open on"
-        outcomes = outcomes_of.setdefault((pair.finding, pair.tested), {})
-        outcomes.setdefault(words, []).append(task)
-    for (finding, tested), outcomes in outcomes_of.items():
+        outcome = f"{pair.ahead} ahead on" if pair.ahead else "open on"
+        of_finding = tasks_of.setdefault((pair.finding, pair.tested), {})
+        of_finding.setdefault(outcome, []).append(task)
+    for (finding, tested), of_finding in tasks_of.items():
         clauses = []
-        for words, tasks in outcomes.items():
-            clauses.append(f"{words} {', '.join(tasks)}")
+        for outcome, tasks in of_finding.items():
+            clauses.append(f"{outcome} {', '.join(tasks)}")
         listed = "; ".join(clauses)
         yield (
             f'{finding} counts the same averages among {tested} comparisons ("clear" on pages and in figures): '
@@ -394,34 +429,38 @@ def _counted_notes(contestants: Contestants) -> Iterator[str]:
 
 
 def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
-    """Yield what limits a comparison of a table's scores, a sentence each."""
+    """Yield how the mean over a table's datasets was taken, or why there is none, in a sentence."""
     shared = contestants.shared()
     if OVERALL not in shared:
+        # The mean of one dataset is the dataset, and needs no sentence.
         if len(shared) > 1:
             yield "No mean over datasets: some have scores up to 1, others far above."
         return
-    # This place equals OVERALL, but has the title that the table gave it.
+    # This place equals OVERALL, but has a title with the number of datasets.
     mean = shared[shared.index(OVERALL)]
-    within = []
+    # The models whose mean was taken within each seed: it is a cell of its own.
+    within_seeds = []
     for model in contestants.models:
         if contestants.parts[model] == [(ALL, AVERAGE)]:
-            within.append(model)
+            within_seeds.append(model)
     how = "over datasets as independent cells"
-    if len(within) == len(contestants.models):
+    if len(within_seeds) == len(contestants.models):
         how = "within each seed, since all datasets have the same seeds"
-    elif within:
-        how += f", but of {', '.join(within)} within each seed"
+    elif within_seeds:
+        how += f", but of {', '.join(within_seeds)} within each seed"
     yield f"The {mean.title} is unweighted and taken {how}."
 
 
 def _seed_notes(
     contestants: Contestants, places: Sequence[Place], settings: Settings
 ) -> Iterator[str]:
-    """Yield a sentence for each way in which seeds are few or unequal, with where it is so."""
-    single: dict[str, list[str]] = {}
-    unequal: dict[str, list[str]] = {}
+    """Yield the models that have one seed, then those with fewer seeds than others, each with the datasets."""
+    single: dict[str, list[str]] = {}  # by model the datasets on which it has one seed
+    unequal: dict[
+        str, list[str]
+    ] = {}  # by what is said of models the datasets where it is so
     for place in places:
-        if place.dataset == AVERAGE:
+        if not place.is_dataset:
             continue
         counts = {}
         for name in contestants.models:
@@ -432,15 +471,16 @@ def _seed_notes(
                 single.setdefault(name, []).append(place.title)
             else:
                 counts[name] = count
-        usual = max(counts.values(), default=0)
-        fewer = [f"{name} {count}" for name, count in counts.items() if count < usual]
+        most = max(counts.values(), default=0)
+        fewer = [f"{name} {count}" for name, count in counts.items() if count < most]
         if fewer:
-            words = f"fewer seeds than the others' {usual}: {', '.join(fewer)}"
+            words = f"fewer seeds than the others' {most}: {', '.join(fewer)}"
             unequal.setdefault(words, []).append(place.title)
-    outcome = "so the difference has no interval or p"
+    consequence = "so the difference has no interval or p"
+    # Intervals over test instances need no second seed.
     if settings.method.needs_instances:
-        outcome = "taken as it is: its interval is over test instances alone"
-    for name, where in single.items():
-        yield f"{name} has one seed on {', '.join(where)}, {outcome}."
-    for words, where in unequal.items():
-        yield f"On {', '.join(where)}, {words}."
+        consequence = "taken as it is: its interval is over test instances alone"
+    for name, datasets in single.items():
+        yield f"{name} has one seed on {', '.join(datasets)}, {consequence}."
+    for words, datasets in unequal.items():
+        yield f"On {', '.join(datasets)}, {words}."

@@ -1,4 +1,8 @@
-"""A comparison as text, Markdown, CSV, JSON and LaTeX: its tables and sentences."""
+"""A comparison as text, Markdown, CSV, JSON and LaTeX: its tables and sentences.
+
+Of two models, A is the first and B the second. Of many models, A is the best and B each other one in turn. A place is
+what a score is over (`analysis.comparisons.contestants.Place`): a dataset, a task's average, or all tasks.
+"""
 
 from __future__ import annotations
 
@@ -37,27 +41,32 @@ _MORE = frozenset({"p", "margin", "seeds", "needed"})
 """Columns that only `--full` shows, so that a table fits a terminal of 80 columns."""
 
 _SPREADS = ("sd pretraining", "sd fine-tuning")
-"""Columns of arms."""
+"""Columns that a table has only if models are arms, which are several pretrainings of one model."""
 
 _UNKNOWN = SpreadEstimate(sd=math.nan, low=math.nan, high=math.nan)
+"""The spread where it was not computed."""
 
 _MOST_NAMED = 4
-"""Datasets that a sentence names; of more it says on how many."""
+"""How many datasets or models a sentence names at most; of more datasets it says on how many."""
 
 _COLOURS = {"A ahead": SIGN["+"], "B ahead": SIGN["-"]}
+"""The colour of a cell, by the words that it begins with."""
 
 
 def comparison_document(comparison: Comparison, *, full: bool = False) -> TableDocument:
-    """Return the comparison: of two models on every place, or the order of many and their differences to the first.
+    """Return the comparison as a document.
 
-    Without `full`, tables have the columns that an answer needs, and the table of many models is over all tasks.
+    Two models are compared on every place; many are listed in their order, each with its difference to the first.
+
+    Args:
+        comparison: what was compared, and the result.
+        full: whether tables have all columns and, of many models, a table for each average. Without it they have the
+            columns that an answer needs, and many models have one table, over all tasks.
     """
     body: list[str | Grid] = []
-    answer = _best(comparison)
-    if comparison.is_pair:
-        answer = in_a_sentence(comparison)
+    answer = in_a_sentence(comparison) if comparison.is_pair else _best(comparison)
     if answer:
-        body += [answer, ""]
+        body += [answer, ""]  # an empty line after it
     body += [about(comparison), ""]
     for number, (title, rows) in enumerate(difference_tables(comparison, full=full)):
         caption = title
@@ -66,7 +75,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
             caption = _first_caption(comparison, title)
         if title:
             body += [title, ""]
-        label = f"compare{number or ''}"
+        label = f"compare{number or ''}"  # of LaTeX: compare, compare1, compare2...
         body += [_grid(rows, caption=caption, label=label, full=full), ""]
     body += footer(comparison, full=full)
     records = records_of(comparison)
@@ -87,27 +96,30 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
 
 def _first_caption(comparison: Comparison, title: str) -> str:
     """Return the caption of the first table in LaTeX: what is compared, what bold means, title and footer."""
-    bold = "the model that is ahead"
+    in_bold = "the model that is ahead"
     if not comparison.is_pair:
-        bold = "the best mean, and those that are not shown to be worse"
-    words = (about(comparison), f"Bold: {bold}.", title, *footer(comparison))
-    return " ".join(words)
+        in_bold = "the best mean, and those that are not shown to be worse"
+    sentences = (about(comparison), f"Bold: {in_bold}.", title, *footer(comparison))
+    return " ".join(sentences)
 
 
 def _grid(rows: list[list[str]], *, caption: str, label: str, full: bool) -> Grid:
-    """Return a table of differences as it is shown: without `full`, the columns of `_MORE` are left out."""
-    shown = []
-    for column, head in enumerate(rows[0]):
-        if full or head not in _MORE:
-            shown.append(column)
-    cells = [[row[column] for column in shown] for row in rows]
+    """Return a table of differences as it is shown: without `full`, the columns of `_MORE` are left out.
+
+    `rows` begin with the row of the columns' titles.
+    """
+    shown_columns = []
+    for column, title in enumerate(rows[0]):
+        if full or title not in _MORE:
+            shown_columns.append(column)
+    cells = [[row[column] for column in shown_columns] for row in rows]
     return Grid(
         cells, caption=caption, label=label, bold=_bold(cells), colours=_COLOURS
     )
 
 
 def _model_record(comparison: Comparison, model: str) -> dict[str, Any]:
-    """Return a model's name, what its scores are, and their mean."""
+    """Return a model's name, where its scores are from, and their mean over the widest place that all models have."""
     contestants = comparison.contestants
     origin = "published cells" if model in contestants.printed else "runs"
     if contestants.is_table:
@@ -119,53 +131,53 @@ def _model_record(comparison: Comparison, model: str) -> dict[str, Any]:
 
 
 def records_of(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return a row for each difference, with the names of columns."""
-    return [_record(comparison, one) for one in comparison.differences]
+    """Return a row for each difference: the names of columns, each with its value."""
+    return [_record(comparison, difference) for difference in comparison.differences]
 
 
-def _record(comparison: Comparison, one: Difference) -> dict[str, Any]:
-    """Return a difference's row."""
-    found = one.result
-    place = one.place
+def _record(comparison: Comparison, difference: Difference) -> dict[str, Any]:
+    """Return a difference's row; the keys are the columns of the CSV, in their order."""
+    result = difference.result
+    place = difference.place
     contestants = comparison.contestants
-    # The keys are the columns of the CSV, in their order.
     names = {
-        "first": one.first,
-        "second": one.second,
+        "first": difference.first,
+        "second": difference.second,
         "task": place.task,
         "dataset": place.dataset,
     }
     numbers = {
-        "effect": found.effect,
-        "effect_in_sd": one.standardised,
-        "low": found.low,
-        "high": found.high,
-        "p": found.p_zero,
-        "p_holm": one.p_holm,
-        "margin": one.margin,
-        "p_equal": found.p_for if found.known else math.nan,
+        "effect": result.effect,
+        "effect_in_sd": difference.standardised,
+        "low": result.low,
+        "high": result.high,
+        "p": result.p_zero,
+        "p_holm": difference.p_holm,
+        "margin": difference.margin,
+        # The result is about the claim that the difference is within the margin.
+        "p_equal": result.p_for if result.known else math.nan,
     }
     test = {
-        "outcome": one.outcome,
-        "test": found.test,
-        "interval": found.interval,
-        "seeds": "/".join(map(str, found.seeds)),
-        "seeds_to_find": one.seeds_to_find,
-        "seeds_still": one.seeds_still,
-        "p_exceeds": one.p_exceeds,
+        "outcome": difference.outcome,
+        "test": result.test,
+        "interval": result.interval,
+        "seeds": "/".join(map(str, result.seeds)),
+        "seeds_to_find": difference.seeds_to_find,
+        "seeds_still": difference.seeds_still,
+        "p_exceeds": difference.p_exceeds,
     }
     means = {
-        "mean_first": contestants.mean(one.first, place),
-        "mean_second": contestants.mean(one.second, place),
+        "mean_first": contestants.mean(difference.first, place),
+        "mean_second": contestants.mean(difference.second, place),
     }
     record: dict[str, Any] = names | numbers | test | means
     if comparison.replicates:
-        record |= _spread_columns(one.spreads)
-    return record | {"missing": found.missing}
+        record |= _spread_columns(difference.spreads)
+    return record | {"missing": result.missing}
 
 
 def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
-    """Return the standard deviations over pretrainings and seeds with the ends of their intervals, by column."""
+    """Return by column the standard deviations over pretrainings and seeds, each with the ends of its interval."""
     if spreads is None:
         spreads = NestedSpreads(pretrainings=_UNKNOWN, seeds=_UNKNOWN)
     estimates = {"pretraining": spreads.pretrainings, "fine_tuning": spreads.seeds}
@@ -177,25 +189,28 @@ def _spread_columns(spreads: NestedSpreads | None) -> dict[str, float]:
     return columns
 
 
-def _spread_cells(comparison: Comparison, one: Difference) -> list[str]:
-    """Return the cells under `_SPREADS`; none without arms."""
+def _spread_cells(comparison: Comparison, difference: Difference) -> list[str]:
+    """Return the cells of a row in the columns `_SPREADS`; none where no models are arms."""
     if not comparison.replicates:
         return []
-    if one.spreads is None:
+    if difference.spreads is None:
         return ["-", "-"]
-    both = (one.spreads.pretrainings, one.spreads.seeds)
+    both = (difference.spreads.pretrainings, difference.spreads.seeds)
     return [f"{spread.sd:.2f} [{spread.low:.2f}, {spread.high:.2f}]" for spread in both]
 
 
-def _outcome(one: Difference) -> str:
-    """Return the outcome in words: which model is ahead, that they are practically equal, or that it is open."""
+def _outcome(difference: Difference) -> str:
+    """Return the outcome in words: which model is ahead, that they are practically equal, or that it is open.
+
+    Where no test was possible it is the reason.
+    """
     words = {
         AHEAD: "A ahead",
         BEHIND: "B ahead",
         EQUAL: "practically equal",
-        UNKNOWN: one.result.missing,
+        UNKNOWN: difference.result.missing,
     }
-    return words.get(one.outcome, one.outcome)
+    return words.get(difference.outcome, difference.outcome)
 
 
 def about(comparison: Comparison) -> str:
@@ -229,13 +244,15 @@ def _best(comparison: Comparison) -> str:
     """
     if comparison.over is None:
         return ""
-    leader = comparison.contestants.models[0]
-    others: dict[str, list[str]] = {}
-    missing = ""
-    for one in comparison.differences:
-        if one.place == comparison.over and one.first == leader:
-            others.setdefault(one.outcome, []).append(one.second)
-            missing = missing or one.result.missing
+    leader = comparison.contestants.models[0]  # they are in the order of their means
+    others_by_outcome: dict[str, list[str]] = {}
+    missing = ""  # why the first of those without a test has none
+    for difference in comparison.differences:
+        if difference.place == comparison.over and difference.first == leader:
+            others = others_by_outcome.setdefault(difference.outcome, [])
+            others.append(difference.second)
+            missing = missing or difference.result.missing
+    # The leader has the best mean, so that no other model is ahead of it.
     words = {
         AHEAD: "ahead of",
         EQUAL: "practically equal to",
@@ -244,15 +261,17 @@ def _best(comparison: Comparison) -> str:
     }
     clauses = []
     for outcome, how in words.items():
-        if outcome in others:
-            clauses.append(f"{how} {first_of(others[outcome], _MOST_NAMED)}")
+        if outcome in others_by_outcome:
+            others = others_by_outcome[outcome]
+            clauses.append(f"{how} {first_of(others, _MOST_NAMED)}")
     if not clauses:
         return ""
     return f"{leader} has the best {_mean_of(comparison.over)}: {'; '.join(clauses)}."
 
 
 def _mean_of(place: Place) -> str:
-    """Return the words for the mean over a place."""
+    """Return the words for the mean over a place: `mean over all tasks`."""
+    # The place of a table's mean has it in its title: `mean of 3 datasets`.
     return place.title if "mean" in place.title else f"mean over {place.title}"
 
 
@@ -262,16 +281,18 @@ def in_a_sentence(comparison: Comparison) -> str:
     Only a model whose lead is shown is called ahead. Where there is no mean over all tasks, a task's average or a
     dataset takes its place.
     """
+    # Two models have one difference on each place; this is the one on the widest.
     [whole] = [one for one in comparison.differences if one.place == comparison.over]
+    # Several datasets without any mean: none of them can stand for all.
     if whole.place.is_dataset and len(comparison.differences) > _MOST_NAMED:
         return _counts(comparison)
     leader, other = whole.first, whole.second
-    ahead, behind = AHEAD, BEHIND
+    leader_ahead, other_ahead = AHEAD, BEHIND  # outcomes are said of the first model
     effect, low, high = whole.result.effect, whole.result.low, whole.result.high
     # The model that is ahead is the subject of the sentence; where none is, the sign stays as in the table.
     if whole.outcome == BEHIND:
         leader, other = other, leader
-        ahead, behind = behind, ahead
+        leader_ahead, other_ahead = BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
     by = _signed(comparison, effect)
     if not math.isnan(low):
@@ -289,6 +310,7 @@ def in_a_sentence(comparison: Comparison) -> str:
         OPEN: "Open",
         UNKNOWN: f"Not tested ({whole.result.missing})",
     }
+    # None where a model is ahead.
     unsure = words_unless_ahead.get(whole.outcome)
     clauses = [f"{leader} is ahead by {by} {on}"]
     if unsure:
@@ -298,13 +320,16 @@ def in_a_sentence(comparison: Comparison) -> str:
     has_averages = len(averages) > 1
     listed = averages if has_averages else comparison.differences
     parts = [one for one in listed if one is not whole]
+    # The clauses on the parts, in the order of `words`.
     untested = "not tested"
-    missing = {one.result.missing for one in parts if one.outcome == UNKNOWN}
-    if len(missing) == 1 and whole.outcome != UNKNOWN:
-        untested += f" ({missing.pop()})"
+    reasons = {one.result.missing for one in parts if one.outcome == UNKNOWN}
+    # One reason for all of them, which the first clause has not said yet.
+    if len(reasons) == 1 and whole.outcome != UNKNOWN:
+        untested += f" ({reasons.pop()})"
+    # Where no model is the subject of the sentence, each clause has to name its own.
     words = {
-        ahead: f"{leader} is ahead" if unsure else "ahead",
-        behind: f"{other} is ahead" if unsure else "behind",
+        leader_ahead: f"{leader} is ahead" if unsure else "ahead",
+        other_ahead: f"{other} is ahead" if unsure else "behind",
         EQUAL: "practically equal",
         OPEN: "open",
         UNKNOWN: untested,
@@ -324,9 +349,9 @@ def in_a_sentence(comparison: Comparison) -> str:
 
 
 def _counts(comparison: Comparison) -> str:
-    """Return on how many datasets which model is ahead, in a sentence."""
+    """Return a sentence with the number of datasets on which each of two models is ahead, or that are not decided."""
     first, second = comparison.contestants.models
-    counts = Counter(one.outcome for one in comparison.differences)
+    counts = Counter(difference.outcome for difference in comparison.differences)
     missing = comparison.differences[0].result.missing
     words = {
         AHEAD: f"{first} is ahead",
@@ -354,6 +379,7 @@ def _mean(comparison: Comparison, model: str, place: Place) -> str:
 
 
 def _interval(comparison: Comparison, low: float, high: float) -> str:
+    """Return an interval in brackets; `-` where there is none."""
     if math.isnan(low):
         return "-"
     return f"[{_signed(comparison, low)}, {_signed(comparison, high)}]"
@@ -376,32 +402,46 @@ def difference_tables(
 
 
 def _tabled_places(comparison: Comparison, *, full: bool) -> list[Place]:
-    """Return the places that a comparison of many models has a table for."""
-    over = [] if comparison.over is None else [comparison.over]
-    places = [one.place for one in comparison.differences]
+    """Return the places that a comparison of many models has a table for.
+
+    With `full` these are all averages (of a table of scores also all datasets), otherwise only the widest place.
+    """
+    # The widest place that all models have, as a list of one; empty where they have none in common.
+    widest_place = [] if comparison.over is None else [comparison.over]
+    places = [difference.place for difference in comparison.differences]
     if full and comparison.contestants.is_table:
         return places_in_order(places)
     # A study with one dataset of a task has no averages: its datasets are the answer.
-    if any(place.is_dataset for place in over):
-        return places_in_order([*places, *over])
+    if any(place.is_dataset for place in widest_place):
+        return places_in_order([*places, *widest_place])
     averages = [place for place in places if not place.is_dataset]
-    tabled = places_in_order([*averages, *over])
+    averages_in_order = places_in_order([*averages, *widest_place])
     if full:
-        return tabled
-    return over or tabled[-1:]
+        return averages_in_order
+    # The last in order is the widest that the first model shares with another.
+    return widest_place or averages_in_order[-1:]
 
 
 def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
-    """Return the cells in bold: the mean of the model that is ahead; of many models each mean not shown to be worse."""
+    """Return the cells (row, column) in bold.
+
+    Of two models it is the mean of the one that is ahead, of many each mean that is not shown to be worse.
+
+    Args:
+        rows: of a table, the first with the columns' titles. The means of A and B are in the columns 1 and 2, those of
+            many models in column 1.
+    """
     head = rows[0]
     outcomes = [row[head.index("outcome")] for row in rows]
     is_pair = head[1] == "A"
+    # By outcome the column of the mean that is bold; other outcomes have none.
     if is_pair:
         column_of = {"A ahead": 1, "B ahead": 2}
     elif "B ahead" in outcomes:
         # Where other models are ahead of the first, it is not the best on this place: only those others are bold.
         column_of = {"B ahead": 1}
     else:
+        # The row of the first model itself has an empty outcome.
         column_of = dict.fromkeys(("", "open", "practically equal"), 1)
     cells = set()
     for row, outcome in enumerate(outcomes):
@@ -411,7 +451,7 @@ def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
 
 
 def _pair_rows(comparison: Comparison) -> list[list[str]]:
-    """Return the rows of the table of two models: the head, then one for each dataset and mean."""
+    """Return the rows of the table of two models: the columns' titles, then a row for each dataset and mean."""
     contestants = comparison.contestants
     head = [
         "",
@@ -429,29 +469,35 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
     if comparison.replicates:
         head += _SPREADS
     rows = [head]
-    for one in comparison.differences:
-        means = [_mean(comparison, model, one.place) for model in contestants.models]
-        seeds = "/".join(map(str, one.result.seeds))
-        needed = "-" if one.seeds_to_find is None else f"{one.seeds_to_find:,}"
-        row = [one.place.title, *means, *_test_cells(comparison, one)]
-        row += [f"±{one.margin:.3g}", _outcome(one), seeds, needed]
-        rows.append(row + _spread_cells(comparison, one))
+    for difference in comparison.differences:
+        place = difference.place
+        means = [_mean(comparison, model, place) for model in contestants.models]
+        seeds = "/".join(map(str, difference.result.seeds))
+        needed = "-"
+        if difference.seeds_to_find is not None:
+            needed = f"{difference.seeds_to_find:,}"
+        row = [place.title, *means, *_test_cells(comparison, difference)]
+        row += [f"±{difference.margin:.3g}", _outcome(difference), seeds, needed]
+        rows.append(row + _spread_cells(comparison, difference))
     return rows
 
 
-def _test_cells(comparison: Comparison, one: Difference) -> list[str]:
+def _test_cells(comparison: Comparison, difference: Difference) -> list[str]:
     """Return the cells with the difference, its interval and its p's."""
-    found = one.result
+    result = difference.result
     return [
-        _signed(comparison, found.effect),
-        _interval(comparison, found.low, found.high),
-        format_p(found.p_zero),
-        format_p(one.p_holm),
+        _signed(comparison, result.effect),
+        _interval(comparison, result.low, result.high),
+        format_p(result.p_zero),
+        format_p(difference.p_holm),
     ]
 
 
 def _against(comparison: Comparison, place: Place) -> list[list[str]]:
-    """Return the rows of the table of the first model against each other on one dataset or mean: the head first."""
+    """Return the rows of the table that compares the first model with each other one on a dataset or mean.
+
+    They are the columns' titles, the first model with only its mean, and a row for each other model.
+    """
     first = comparison.contestants.models[0]
     head = [
         "",
@@ -466,29 +512,32 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
         head += _SPREADS
     blank = [""] * (len(head) - 2)
     rows = [head, [first, _mean(comparison, first, place), *blank]]
-    for one in comparison.differences:
-        if one.place == place:
-            row = [one.second, _mean(comparison, one.second, place)]
-            row += [*_test_cells(comparison, one), _outcome(one)]
-            rows.append(row + _spread_cells(comparison, one))
+    for difference in comparison.differences:
+        if difference.place == place:
+            row = [difference.second, _mean(comparison, difference.second, place)]
+            row += [*_test_cells(comparison, difference), _outcome(difference)]
+            rows.append(row + _spread_cells(comparison, difference))
     return rows
 
 
 def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     """Return lines on how the comparison was done and what limits it; without `full`, only on the columns shown."""
-    known = [one for one in comparison.differences if one.result.known]
-    seen = set()
-    of_pools = []
-    for one in known:
-        seen.add((min(one.result.seeds), one.result.interval))
-        if one.result.interval == POOLED.name:
-            of_pools.append(one.place)
-    used = {name for _, name in seen}
+    # The kinds of interval that were used, each with the fewest seeds of either model; coverage depends on both.
+    seeds_and_kinds = set()
+    places_of_pools = []
+    for difference in comparison.differences:
+        result = difference.result
+        if not result.known:
+            continue
+        seeds_and_kinds.add((min(result.seeds), result.interval))
+        if result.interval == POOLED.name:
+            places_of_pools.append(difference.place)
+    kinds = {kind for _, kind in seeds_and_kinds}
     lines = []
-    if seen:
-        cells = comparison.contestants.cells(of_pools)
-        words = caption_of(seen, "; for a single mean, it ", cells)
-        names = ", ".join(name for name in INTERVALS if name in used)
+    if seeds_and_kinds:
+        cells = comparison.contestants.cells(places_of_pools)
+        words = caption_of(seeds_and_kinds, "; for a single mean, it ", cells)
+        names = ", ".join(name for name in INTERVALS if name in kinds)
         lines.append(f"Intervals for differences ({names}): {words}.")
     if comparison.is_pair:
         tasks = (
@@ -507,7 +556,7 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
                 "larger, in 80 of 100 studies."
             )
     lines += _pretraining_lines(comparison)
-    if any(not INTERVALS[name].needs_instances for name in used):
+    if any(not INTERVALS[kind].needs_instances for kind in kinds):
         lines.append(
             "The intervals take the test instances as given; another sample of them moves scores as well."
         )
@@ -515,7 +564,10 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
 
 
 def _pretraining_lines(comparison: Comparison) -> list[str]:
-    """Return which models are several pretrainings, which are one of several, and which were pretrained once."""
+    """Return lines on which models are several pretrainings, which are one of several, and which were pretrained once.
+
+    Lines on the columns of arms are among them.
+    """
     lines = []
     if comparison.repeats:
         lines.append(
@@ -530,13 +582,13 @@ def _pretraining_lines(comparison: Comparison) -> list[str]:
             f"{', '.join(_SPREADS)}: standard deviations between pretrainings, and between the fine-tuning seeds of "
             f"one, with {LEVEL_IN_WORDS} intervals, pooled over the arms in a row."
         )
-    several = {*comparison.replicates, *comparison.repeats}
-    once = [name for name in comparison.contestants.models if name not in several]
+    repeated = {*comparison.replicates, *comparison.repeats}
+    once = [name for name in comparison.contestants.models if name not in repeated]
     # The seeds of a table may be pretrainings, so that nothing can be said of how often its models were pretrained.
     if not once or comparison.contestants.is_table:
         return lines
     which = ", ".join(once)
-    if not several:
+    if not repeated:
         which = "Each model"
     elif len(once) > 1:
         which = f"Each of {which}"
@@ -564,26 +616,28 @@ def compare_scores(
     spread: str = "",
     lower_is_better: bool | None = None,
 ) -> pd.DataFrame:
-    """Return the differences of models' scores, a row for each dataset and for their mean; seeds are not paired.
+    """Return the differences between models' scores, a row for each dataset and for their mean; seeds are not paired.
 
-    Of more than two models the differences are those of the best and each other one; Holm's p is over all pairs.
-    Columns: those of `compare` with `full`, in the scores' unit; `attrs["read"]` says what was read. `p_equal` is
-    that of two one-sided tests against the margin, `p_exceeds` the probability that the difference exceeds it (t, flat
-    prior), `interval` is `pooled` (the bootstrap t, whose pool is a dataset's models, where at least five of them have
-    four seeds or more, and these two have) or `t` (Welch's), `seeds_to_find` the seeds of each model that find this
-    effect with a power of 0.8.
+    Of more than two models the differences are those between the best and each other one; Holm's p is over all pairs.
+    The columns are those of `compare` with `full`, in the scores' unit; `attrs["read"]` says what was read.
+
+    - `p_equal` is the p of two one-sided tests against the margin.
+    - `p_exceeds` is the probability that the difference exceeds the margin (t, flat prior).
+    - `interval` is `t` (Welch's) or `pooled`: the bootstrap t, whose pool is the models of a dataset. It takes five
+      models with four seeds or more, among them these two.
+    - `seeds_to_find` is the number of seeds of each model that find this effect with a power of 0.8.
 
     Args:
         mine: one sequence of scores, or a mapping of datasets to sequences; or all models' scores as a frame with
             columns model, dataset, seed, score (and task, metric, lr, validation_score if there), with a column for
             each seed, or with mean, sd (or se, ci95, ci95-t) and n. One seed gives the effect alone.
-        baseline: the same of the model that it is held against; none of a frame.
-        models: of a frame, those that are compared; by default all.
-        margin: models that differ by less are practically equal, in the scores' unit; None: the findings' on the
-            paper's datasets and metrics, else none are called so.
-        metric: of a frame with several of a dataset, the one to compare.
-        columns: of a frame, its titles by what they are for: `{"score": "eval/accuracy"}` (docs/compare.md).
-        spread: of a frame with cells such as "91.2 ± 0.4", what the second number is: sd, se, ci95 or ci95-t.
+        baseline: the scores of the model that `mine` is compared with, in the same form; None if `mine` is a frame.
+        models: only for a frame: the models that are compared; by default all.
+        margin: models that differ by less are practically equal, in the scores' unit; None: the findings' margins on
+            the paper's datasets and metrics; no other models are called practically equal.
+        metric: only for a frame with several metrics of a dataset: the one to compare.
+        columns: only for a frame: its titles by what they are for, `{"score": "eval/accuracy"}` (docs/compare.md).
+        spread: only for a frame with cells such as "91.2 ± 0.4": what the second number is: sd, se, ci95 or ci95-t.
         lower_is_better: whether the better score is the lower one, as of a loss; None: what the frame says.
 
     Raises:
@@ -608,28 +662,32 @@ def compare_scores(
     else:
         ours, theirs = _rows(mine, "mine"), _rows(baseline, "baseline")
         frame = pd.concat([ours, theirs], ignore_index=True)
-        apart = sorted(set(ours["dataset"]) ^ set(theirs["dataset"]))
-        if apart:
+        in_only_one = sorted(set(ours["dataset"]) ^ set(theirs["dataset"]))
+        if in_only_one:
             raise UserError(
-                f"only one of mine and baseline has {', '.join(map(repr, apart))}; give both the same datasets"
+                f"only one of mine and baseline has {', '.join(map(repr, in_only_one))}; give both the same datasets"
             )
         models = ("mine", "baseline")
+    # As --columns takes them.
     pairs = tuple(f"{role}={title}" for role, title in (columns or {}).items())
     options = TableOptions(
         columns=pairs, spread=spread, lower_is_better=lower_is_better
     )
     table = read_scores(text_table_of(frame, "scores"), options, metric=metric)
-    found = compare_table(table, models, Settings(), margin=margin)
-    differences = pd.DataFrame(records_of(found)).set_index("dataset")
-    # pandas prints the first and the last columns of a wide frame, so that these are the ones a reader needs.
+    comparison = compare_table(table, models, Settings(), margin=margin)
+    differences = pd.DataFrame(records_of(comparison)).set_index("dataset")
+    # pandas prints the first and the last columns of a wide frame: these are the ones that a reader needs.
     others = [name for name in differences if name not in (*_FIRST, *_LAST)]
     differences = differences[[*_FIRST, *others, *_LAST]]
-    differences.attrs["read"] = found.read
+    differences.attrs["read"] = comparison.read
     return differences
 
 
 def _rows(given: Seeds | None, name: str) -> pd.DataFrame:
-    """Return the scores of the model `name` as a frame with columns model, dataset, seed, score."""
+    """Return the scores of the model `name` as a frame with columns model, dataset, seed, score.
+
+    A sequence without a dataset gets the dataset `scores`; seeds are numbered from 0.
+    """
     by_dataset: Mapping[str, Sequence[float]] = {}
     if isinstance(given, Mapping):
         by_dataset = given

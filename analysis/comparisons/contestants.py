@@ -1,6 +1,7 @@
-"""The models of a comparison: what they have scores on, and the contrasts between them.
+"""The models of a comparison (contestants): what they have scores on, and the contrasts between them.
 
-A score is over a dataset, a task's datasets, or all tasks.
+A score is over a place: a dataset, a task's datasets (its average), or all tasks. A cell is one model on one dataset or
+average.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Place:
     task: str
     dataset: str
     title: str = field(default="", compare=False)
-    """As tables print it; of one of the paper's datasets, and of averages, it need not be given."""
+    """The place as tables print it. It is known, and need not be given, for the paper's datasets and for averages."""
 
     def __post_init__(self) -> None:
         if self.title:
@@ -53,6 +54,7 @@ class Place:
         title = "all tasks" if self.task == ALL else f"{self.task} average"
         if self.is_dataset:
             title = title_of(self.dataset)
+        # The way to set a field of a frozen dataclass.
         object.__setattr__(self, "title", title)
 
     @property
@@ -66,52 +68,63 @@ OVERALL = Place(ALL, AVERAGE)
 
 
 def places_in_order(places: Iterable[Place]) -> list[Place]:
-    """Return scopes, each once: the datasets of a task, then its average, task by task; all tasks last."""
+    """Return the places, each once: the datasets of a task, then its average, task by task; all tasks last."""
     distinct = set(places)
+    # A table of scores may have tasks that are not the paper's.
     other_tasks = {place.task for place in distinct} - {*TASKS, ALL}
     tasks = [*TASKS, *sorted(other_tasks), ALL]
     datasets = in_order(place.dataset for place in distinct if place.is_dataset)
-    names = [*datasets, AVERAGE]
+    datasets_then_average = [*datasets, AVERAGE]
 
     def rank(place: Place) -> tuple[int, int]:
-        return tasks.index(place.task), names.index(place.dataset)
+        rank_in_task = datasets_then_average.index(place.dataset)
+        return tasks.index(place.task), rank_in_task
 
     return sorted(distinct, key=rank)
 
 
 def widest(places: Iterable[Place]) -> Place | None:
-    """Return the first of the widest scopes: all tasks, else a task's average, else a dataset; None of no scopes."""
+    """Return the widest place, of equally wide ones the first; None without any.
+
+    All tasks are wider than a task's average, and that is wider than a dataset.
+    """
 
     def width(place: Place) -> int:
         if place == OVERALL:
             return 2
         return 0 if place.is_dataset else 1
 
+    # Of equal keys, `max` takes the first.
     return max(places, key=width, default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contestants:
-    """Models held against each other."""
+    """Models that are compared with each other."""
 
     models: tuple[str, ...]
+    """Their names."""
     printed: frozenset[str]
     """The models whose scores are the paper's printed cells."""
     evidence: Evidence
+    """The scores, which answer contrasts."""
     places: Mapping[str, tuple[Place, ...]]
-    """By model what it has scores on, by task: its datasets, its average; all tasks last."""
+    """By model the places that it has scores on: task by task the datasets and the average; all tasks last."""
     tasks: tuple[str, ...]
-    """The tasks of which every model has all datasets: those that the mean over all tasks is over."""
+    """The tasks that the mean over all tasks is over: those of which every model has all datasets."""
     floors: Mapping[str, float] = field(default_factory=dict)
-    """By dataset, where it is known, the percent that a model gets that reads no input."""
+    """By dataset, where it is known, the floor: the percent that a model scores without reading its input."""
     points: Mapping[str, float] | None = None
-    """By dataset what a point is in a table's own unit, where that is known; None: all scores are in percent."""
+    """Only for a table of scores: by dataset how large one point (1 % of the best possible score) is in the table's
+    unit, where that is known. None: the scores are runs' or printed cells, in percent."""
     parts: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
-    """By model the tasks and datasets that the mean over all is over, where these are not the averages of `tasks`."""
+    """Only for a table of scores: by model the cells (task, dataset) whose mean is its score over all datasets. Without
+    an entry, the mean over all is that of the averages of `tasks`."""
     lower_is_better: bool = False
+    """Whether the better score is the lower one, as of a loss."""
 
     def point(self, place: Place) -> float | None:
-        """Return what a point is in the unit of a score: 1 in percent; None where nobody knows the unit."""
+        """Return how large a point is in the unit of a score: 1 in percent; None where the unit is not known."""
         return 1.0 if self.points is None else self.points.get(place.dataset)
 
     @property
@@ -123,11 +136,13 @@ class Contestants:
     def in_points(self) -> bool:
         """Whether all scores are in percent, so that differences are in points."""
         return all(
-            self.point(place) == 1 for held in self.places.values() for place in held
+            self.point(place) == 1
+            for of_model in self.places.values()
+            for place in of_model
         )
 
     def shared(self, *models: str) -> list[Place]:
-        """Return the scopes that some models, or all, have."""
+        """Return the places on which each of these models has a score; no names stand for all models."""
         scored = [set(self.places[name]) for name in models or self.models]
         return places_in_order(set.intersection(*scored))
 
@@ -137,34 +152,37 @@ class Contestants:
         return Contrast(label=f"{first} minus {second} on {place.title}", terms=terms)
 
     def mean(self, model: str, place: Place) -> float:
-        """Return the score in percent."""
-        parts = []
+        """Return a model's score, the mean over its seeds, in percent or in a table's own unit."""
+        weighted_means = []
         for term in self._terms(1.0, model, place):
             mean, _, _ = self.evidence.summary(term.cell)
-            parts.append(term.weight * mean)
-        return math.fsum(parts)
+            weighted_means.append(term.weight * mean)
+        return math.fsum(weighted_means)
 
     def spread(self, model: str, place: Place) -> float:
-        """Return the standard deviation of the score over seeds, in points; nan of one seed."""
-        spreads = []
+        """Return the standard deviation of a model's score over seeds, in the unit of the score; nan of one seed."""
+        weighted_sds = []
         for part in self.evidence.parts(self._terms(1.0, model, place)):
             # A standard error times the root of the number of seeds is a standard deviation.
             sd = part.error * math.sqrt(part.seeds)
-            spreads.append(part.weight * sd)
-        return math.hypot(*spreads)
+            weighted_sds.append(part.weight * sd)
+        # The parts are independent, so that their variances add up.
+        return math.hypot(*weighted_sds)
 
     def at_limit(
         self, model: str, place: Place, parts: Sequence[Place], margin: float
     ) -> bool:
-        """Return whether a score's interval comes within a margin of its floor, of 0 or of 100.
+        """Return whether a score's interval comes within a margin of a limit: of its floor, of 0 or of 100 %.
 
-        True also where there is no interval, since the score may be at a limit; False in an unknown unit.
+        Two models at a limit score alike because neither can do the task, or because both can do all of it; that does
+        not show that they are equally good. True also where there is no interval, since the score may be at a limit;
+        False where the unit is not known, since its limits are not known.
 
         Args:
             model: its name.
             place: what the score is over.
-            parts: the datasets of the place.
-            margin: in points.
+            parts: the datasets that the place is over.
+            margin: half-width of the region of practical equivalence, in the unit of the score.
         """
         point = self.point(place)
         if point is None:
@@ -173,7 +191,7 @@ class Contestants:
         if score is None:
             return True
         low, high = score.estimate.interval()
-        # Two models at a floor score alike because neither does the task, not because they do it equally well.
+        # The floor of a mean over datasets is the mean of their floors. Where none is known, it is 0.
         floors = [self.floors.get(part.dataset, 0.0) for part in parts]
         floor = sum(floors) / max(1, len(floors))
         _, ceiling = LIMITS
@@ -182,7 +200,7 @@ class Contestants:
         return is_low or is_high
 
     def seeds(self, model: str, place: Place) -> int:
-        """Return the number of seeds behind a score."""
+        """Return the number of seeds behind a score; of a mean, the smallest number of seeds of its parts."""
         counts = []
         for term in self._terms(1.0, model, place):
             _, _, count = self.evidence.summary(term.cell)
@@ -190,26 +208,33 @@ class Contestants:
         return min(counts)
 
     def cells(self, places: Iterable[Place]) -> int | None:
-        """Return how many cells the smallest pool of errors has on some places, for a caption; None without a pool."""
+        """Return the number of cells in the smallest pool of errors on some places, for a caption; None without pools.
+
+        The pooled bootstrap draws from one pool for each dataset, which has the errors of all models.
+        """
         terms: list[Term] = []
         for place in places:
+            # The pool of a dataset is the same for every model: the first stands for all.
             terms += self._terms(1.0, self.models[0], place)
         if not terms:
             return None
         return self.evidence.pools.cells(terms) or None
 
     def datasets(self, place: Place, places: Sequence[Place]) -> list[Place]:
-        """Return the datasets of `places` that a scope is over; an average is over the paper's."""
+        """Return those of `places` that are datasets which the score on `place` is over.
+
+        A dataset is over itself. An average is over the paper's datasets; a dataset of the user's own is in none.
+        """
         if place.is_dataset:
             return [place]
         tasks = self.tasks if place.task == ALL else (place.task,)
-        of_tasks = [one for one in places if one.task in tasks]
-        return [one for one in of_tasks if one.dataset in DATASETS]
+        of_tasks = [other for other in places if other.task in tasks]
+        return [other for other in of_tasks if other.dataset in DATASETS]
 
     def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
-        """Return a model's score as terms, one for each part of a mean; their weights add up to `weight`."""
+        """Return a model's score times `weight` as terms: a score is one, a mean has one for each of its parts."""
         parts: Sequence[tuple[str, str]] = [(place.task, place.dataset)]
-        # Tasks weigh the same, however many datasets they have.
+        # Tasks weigh the same in the mean over all tasks, however many datasets they have.
         if place.task == ALL:
             parts = self.parts.get(model) or [(task, AVERAGE) for task in self.tasks]
         share = weight / len(parts)
@@ -222,15 +247,16 @@ class Contestants:
 def contestants_of(
     source: Source, names: Sequence[str], settings: Settings
 ) -> Contestants:
-    """Return the models named, each from its runs in the source or, without any, from the paper's cells.
+    """Return the models that are named; a model without runs in the source has the paper's printed cells.
 
     Args:
-        source: runs or the published cells; small studies and other metrics never mix with the paper's cells.
-        names: names or shell patterns (`610m-*`), which take the models of the source.
+        source: runs or the published cells; scores of small studies or by other metrics never mix with the paper's.
+        names: names or shell patterns (`610m-*`), which stand for the models of the source that match.
         settings: selection rule and interval.
 
     Raises:
-        UserError: fewer than two models, one that has scores nowhere, or an interval that the source cannot give.
+        UserError: fewer than two models, a model that nothing has scores of, or an interval that the source cannot
+            give.
     """
     with_runs, printed = _known_models(source)
     models = _chosen(source, names, with_runs, printed)
@@ -238,26 +264,28 @@ def contestants_of(
         chosen = f"only {models[0]}" if models else "no model"
         raise UserError(f"a comparison needs at least two models; {chosen} was given")
     refuse_alike(source.label, "model", models)
+    # Printed cells alone cannot give every kind of interval; this refuses the others.
     if all(name not in with_runs for name in models):
         settings.method.need_cells()
     evidence = source.evidence(settings, printed=source.comparable)
     scored: dict[str, list[Place]] = {name: [] for name in models}
-    for model, task, dataset in evidence:
+    for model, task, dataset in evidence:  # its cells
         if model in scored:
-            title = ""
+            title = ""  # that of an average is known
             if dataset != AVERAGE and dataset in source.datasets:
                 title = source.datasets[dataset].title
             scored[model].append(Place(task, dataset, title))
+    # The tasks whose average every model has.
     tasks = []
     for task in TASKS:
         average = Place(task, AVERAGE)
         if all(average in scored[name] for name in models):
             tasks.append(task)
-    # The mean over one task is that task's average.
+    # The mean over one task would only repeat that task's average.
     over_all = [OVERALL] if len(tasks) > 1 else []
     places = {}
-    for name, scopes in scored.items():
-        places[name] = tuple(places_in_order([*scopes, *over_all]))
+    for name, of_model in scored.items():
+        places[name] = tuple(places_in_order([*of_model, *over_all]))
     return Contestants(
         models=tuple(models),
         printed=frozenset(models) - set(with_runs),
@@ -269,7 +297,10 @@ def contestants_of(
 
 
 def _known_models(source: Source) -> tuple[list[str], list[str]]:
-    """Return the models that have runs in a source, and those that the paper prints, if scores are comparable."""
+    """Return the models that have runs in a source, and those that the paper prints.
+
+    The second list is empty where the source's scores are not comparable to the paper's.
+    """
     with_runs: list[str] = []
     if source.runs is not None:
         with_runs = list(dict.fromkeys(source.runs["model"]))
@@ -284,13 +315,14 @@ def contestants_of_table(
 ) -> Contestants:
     """Return models of a table of scores, in its own unit.
 
-    The errors of all models of the table are pooled for their shape, not only of those that are compared. The mean
-    over the datasets that all models have is unweighted. If a model has the same seeds on each dataset, its mean is
-    taken within a seed, since one training may have been scored on all of them; else its cells count as independent.
+    The pooled bootstrap takes the shape of errors from all models of the table, not only from those that are compared.
+    The mean over the datasets that all models have is unweighted. If a model has the same seeds on each dataset, its
+    mean is taken within a seed, since one training may have been scored on all of them; else its cells count as
+    independent.
 
     Args:
-        table: its scores.
-        names: names or shell patterns; none: all models.
+        table: the table.
+        names: names or shell patterns of models; none stand for all models.
         settings: interval, resamples and seed.
 
     Raises:
@@ -303,7 +335,7 @@ def contestants_of_table(
         if model in scored:
             scored[model].append(Place(task, dataset))
     shared = places_in_order(set.intersection(*map(set, scored.values())))
-    # The datasets that the mean is over; empty where the models have no such mean.
+    # The (task, dataset) pairs that the mean over all is over; empty where the models have no such mean.
     averaged: list[tuple[str, str]] = []
     if len(shared) > 1 and _is_in_one_unit(table, shared):
         averaged = [(place.task, place.dataset) for place in shared]
@@ -313,16 +345,18 @@ def contestants_of_table(
         else _of_seeds(rows, averaged, settings)
     )
     points = _points_of(table)
-    of_shared = {points.get(place.dataset) for place in shared}
-    if len(of_shared) == 1 and None not in of_shared:
+    # A point of the mean is known where all of its datasets have the same point.
+    points_of_shared = {points.get(place.dataset) for place in shared}
+    if len(points_of_shared) == 1 and None not in points_of_shared:
         points[AVERAGE] = points[shared[0].dataset]
     parts: dict[str, Sequence[tuple[str, str]]] = {}
     places = {}
     for model, of_model in scored.items():
         if averaged:
             of_model.append(replace(OVERALL, title=f"mean of {len(shared)} datasets"))
-            is_within = (model, ALL, AVERAGE) in evidence
-            parts[model] = [(ALL, AVERAGE)] if is_within else averaged
+            # `_of_seeds` has added a cell with the mean of each model whose mean is taken within seeds.
+            is_within_seeds = (model, ALL, AVERAGE) in evidence
+            parts[model] = [(ALL, AVERAGE)] if is_within_seeds else averaged
         places[model] = tuple(places_in_order(of_model))
     return Contestants(
         models=models,
@@ -340,31 +374,44 @@ def contestants_of_table(
 def _of_seeds(
     rows: pd.DataFrame, averaged: Sequence[tuple[str, str]], settings: Settings
 ) -> Evidence:
-    """Return scores by seed as evidence, with the mean over datasets of each model that has the same seeds on all."""
-    wide = rows.pivot(index=CELL, columns="seed", values="test_score")
+    """Return scores by seed as evidence, with the mean over datasets of each model that has the same seeds on all.
+
+    Args:
+        rows: a row for each seed (`ScoresTable.rows`).
+        averaged: the (task, dataset) pairs that the mean is over; none: there is no mean.
+        settings: interval, resamples and seed.
+    """
+    by_seed = rows.pivot(index=CELL, columns="seed", values="test_score")
     # Seeds in one order, so that no number depends on the order of the rows.
-    wide = wide[seeds_in_order(wide.columns)]
+    by_seed = by_seed[seeds_in_order(by_seed.columns)]
+    # Half of the last digit that is written: rounding alone may have moved a score by so much.
     half_digits: dict[Cell, float] = {}
     # A cell is known as finely as its most finely written score.
     finest = rows.groupby(CELL, as_index=False)[["half_digit"]].min().dropna()
     for model, task, dataset, half in records(finest, *CELL, "half_digit"):
         half_digits[model, task, dataset] = half
-    _add_means(wide, half_digits, averaged)
-    return Evidence(settings, values=wide, half_digits=half_digits)
+    _add_means(by_seed, half_digits, averaged)
+    return Evidence(settings, values=by_seed, half_digits=half_digits)
 
 
 def _add_means(
-    wide: pd.DataFrame,
+    by_seed: pd.DataFrame,
     half_digits: dict[Cell, float],
     averaged: Sequence[tuple[str, str]],
 ) -> None:
-    """Add the mean over the datasets to the scores, and its rounding to the half digits, where it is within seeds."""
-    for model, means in _within_seeds(wide, averaged).items():
-        mean = (model, ALL, AVERAGE)
-        wide.loc[mean, :] = means
+    """Add to the scores a cell with the mean over datasets of each model whose mean is taken within seeds.
+
+    Args:
+        by_seed: the scores, a row for each cell and a column for each seed; gets the rows of the means.
+        half_digits: by cell half of the last digit of its scores; gets that of the means.
+        averaged: the (task, dataset) pairs that the mean is over.
+    """
+    for model, means in _within_seeds(by_seed, averaged).items():
+        mean_cell = (model, ALL, AVERAGE)
+        by_seed.loc[mean_cell, :] = means
         # A rounding that is not known counts as 0. Roundings are independent, so that their squares add up.
         halves = [half_digits.get((model, *cell), 0.0) for cell in averaged]
-        half_digits[mean] = math.hypot(*halves) / len(averaged)
+        half_digits[mean_cell] = math.hypot(*halves) / len(averaged)
 
 
 def _of_summaries(rows: pd.DataFrame, settings: Settings) -> Evidence:
@@ -372,112 +419,142 @@ def _of_summaries(rows: pd.DataFrame, settings: Settings) -> Evidence:
     summaries = {}
     columns = (*CELL, "mean", "error", "n")
     for model, task, dataset, mean, error, count in records(rows, *columns):
+        # Half the width of the interval that a paper would print.
         half = NORMAL_QUANTILE * error
         summary = Summary(mean, error, int(count), half)
         summaries[model, task, dataset] = summary
+    # As for the paper's printed cells, which are also means with errors.
     interval = settings.interval or DEFAULT_OF_CELLS.name
     return Evidence(replace(settings, interval=interval), summaries=summaries)
 
 
 def _within_seeds(
-    wide: pd.DataFrame, cells: Sequence[tuple[str, str]]
+    by_seed: pd.DataFrame, averaged: Sequence[tuple[str, str]]
 ) -> dict[str, pd.Series]:
-    """Return by model the mean over some datasets within each seed, if the model has the same seeds on all of them."""
+    """Return for each model that has the same seeds on all of some datasets the mean over these datasets at each seed.
+
+    Args:
+        by_seed: the scores, a row for each cell and a column for each seed; nan where a cell lacks a seed.
+        averaged: the (task, dataset) pairs that the mean is over; none: no model has a mean.
+    """
     means: dict[str, pd.Series] = {}
-    if not cells:
+    if not averaged:
         return means
-    for model in wide.index.unique("model"):
-        keys = [(model, *cell) for cell in cells]
-        if not all(key in wide.index for key in keys):
+    for model in by_seed.index.unique("model"):
+        cells = [(model, *pair) for pair in averaged]
+        if not all(cell in by_seed.index for cell in cells):
             continue
-        scores = wide.loc[keys]
-        has_seed = scores.notna()
-        # Each seed is on all datasets or on none.
-        is_everywhere = has_seed.all() == has_seed.any()
-        if is_everywhere.all():
+        scores = by_seed.loc[cells]
+        has_score = scores.notna()
+        # Each seed has a score on all of the datasets or on none of them.
+        is_all_or_none = has_score.all() == has_score.any()
+        if is_all_or_none.all():
             means[model] = scores.mean(skipna=False)
     return means
 
 
 def _is_in_one_unit(table: ScoresTable, places: Sequence[Place]) -> bool:
-    """Return whether scores are in one unit: not at most 1 on one dataset and far above 1 on another."""
+    """Return whether the scores on some datasets seem to be in one unit, so that they have a mean.
+
+    Scores of at most 1 on one dataset, and far above 1 on another, are fractions and per cent.
+    """
     datasets = table.rows["dataset"]
-    known = datasets.isin([place.dataset for place in places])
-    largest = table.scores[known].abs().groupby(datasets).max()
+    is_on_places = datasets.isin([place.dataset for place in places])
+    largest = table.scores[is_on_places].abs().groupby(datasets).max()  # by dataset
     return not largest.min() <= 1 < largest.max() / OTHER_UNIT
 
 
 def _points_of(table: ScoresTable) -> dict[str, float]:
-    """Return how large a point is in the scores of each dataset of the paper: 1, or 0.01 where no score is above 1.
+    """Return by dataset how large a point is in a table's unit, where that is known.
 
-    Only datasets with the paper's metric are in it; it is empty where scores are below 0 or above 100.
+    It is known for datasets of the paper with the paper's metric: 1 for scores in percent, or 0.01 where no score is
+    above 1, so that they are fractions. The result is empty where scores are below 0 or above 100.
     """
     rows = table.rows
-    is_papers = []
+    has_papers_metric = []  # of each row
     for dataset, task, metric in records(rows, "dataset", "task", "metric"):
         if dataset not in DATASETS:
-            is_papers.append(False)
+            has_papers_metric.append(False)
             continue
         # A table that names no metric has the paper's: every name starts with an empty text.
         papers_metric = TASKS[task].metric.lower()
-        is_papers.append(papers_metric.startswith(metric.lower()))
-    scores = table.scores[is_papers]
+        has_papers_metric.append(papers_metric.startswith(metric.lower()))
+    scores = table.scores[has_papers_metric]
     lowest, highest = LIMITS
+    # Without any such score, the least and the largest are nan, for which no comparison is true.
     if not lowest <= scores.min() <= scores.max() <= highest:
         return {}
     point = 1.0 if scores.max() > 1 else 1 / highest
-    return dict.fromkeys(rows["dataset"][is_papers], point)
+    return dict.fromkeys(rows["dataset"][has_papers_metric], point)
 
 
 def _models_of_table(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return the models that match names or shell patterns, or all models; the order of the rows does not matter."""
+    """Return the models that match names or shell patterns, each once; no names stand for all models.
+
+    Raises:
+        UserError: a name that matches nothing, or fewer than two models.
+    """
+    # Sorted, so that the order of the rows does not matter.
     known = sorted(set(rows["model"]))
-    found: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for name in wanted or ["*"]:
+        # A model's name may have * or [ in it: a name that is known is no pattern.
         matching = [name] if name in known else fnmatch.filter(known, name)
         if not matching:
             raise UserError(
                 f"there are no scores of {name!r}; the models are {first_of(known, 8)}{nearest(name, known)}"
             )
-        found |= dict.fromkeys(matching)
-    if len(found) < 2:
+        chosen |= dict.fromkeys(matching)
+    if len(chosen) < 2:
         raise UserError(
-            f"a comparison needs two models or more, not {len(found)}; the models are {first_of(known, 8)}"
+            f"a comparison needs two models or more, not {len(chosen)}; the models are {first_of(known, 8)}"
         )
-    return tuple(found)
+    return tuple(chosen)
 
 
 def _floors(source: Source) -> dict[str, float]:
-    """Return the floors by dataset; of classes whose frequencies are not known, the accuracy of guessing."""
+    """Return by dataset, where it is known, the percent that a model scores without reading its input.
+
+    For sequence classification it is always known: where the source does not know it, guessing among n classes gives
+    100 / n.
+    """
     if source.protocol != PAPER:
         return {}
-    floors = {}
+    of_guessing = {}
     for name, dataset in source.datasets.items():
-        count = dataset.labels or 0
-        if dataset.task == "SC" and count > 1:
-            floors[name] = 100 / count
-    return floors | source.floors
+        n_classes = dataset.labels or 0
+        if dataset.task == "SC" and n_classes > 1:
+            of_guessing[name] = 100 / n_classes
+    return of_guessing | source.floors
 
 
 def _chosen(
     source: Source, names: Sequence[str], with_runs: list[str], printed: list[str]
 ) -> list[str]:
-    """Return the models named, each once; a pattern takes models with runs or, if none has runs, printed models.
+    """Return the models that are named, each once, in the order of the names.
+
+    Args:
+        source: where the scores come from.
+        names: names or shell patterns. A pattern stands for the models with runs that match, the paper's before
+            others; if no model has runs, for the printed models.
+        with_runs: models that have runs in the source.
+        printed: models that the paper prints.
 
     Raises:
         UserError: a name or pattern that matches nothing.
     """
+    # By a small study's own name of a model the name of the paper's model in whose place its runs are shown.
     stand_ins = {} if source.stand_ins is None else source.stand_ins.models
     chosen: dict[str, None] = {}
     papers = [name for name in MODELS if name in with_runs]
     own = [name for name in with_runs if name not in MODELS]
-    pool = [*papers, *own] or printed
+    matched_by_patterns = [*papers, *own] or printed
     for name_or_pattern in names:
         name = stand_ins.get(name_or_pattern, name_or_pattern)
         if name in with_runs or name in printed:
             chosen[name] = None
             continue
-        matching = fnmatch.filter(pool, name)
+        matching = fnmatch.filter(matched_by_patterns, name)
         if not matching:
             known = [*with_runs, *printed, *stand_ins]
             raise _unknown_model(source, name_or_pattern, known)
@@ -487,9 +564,9 @@ def _chosen(
 
 def _unknown_model(source: Source, name: str, known: Sequence[str]) -> UserError:
     """Return the error for a name that is not a model of a source: with the nearest name, or how to list all models."""
-    where = "the paper has no cells"
+    lacking = "the paper has no cells"
     if source.runs is not None:
-        where = f"{source.label} has no runs"
+        lacking = f"{source.label} has no runs"
     hint = nearest(name, known)
     if not hint:
         command = shlex.join(("clm-or-mlm", "scores", *source.options))
@@ -498,4 +575,4 @@ def _unknown_model(source: Source, name: str, known: Sequence[str]) -> UserError
             hint += "; --source takes runs of your own"
         elif source.store is None:
             hint += "; --add-model adds your own"
-    return UserError(f"{where} of {name!r}{hint}")
+    return UserError(f"{lacking} of {name!r}{hint}")

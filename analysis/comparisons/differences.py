@@ -1,4 +1,8 @@
-"""The difference between two models on every scope: its result, practical equivalence, seeds to come."""
+"""The difference between two models on every place: its result, practical equivalence, the seeds that would show it.
+
+A place is what a score is over (`analysis.comparisons.contestants.Place`): a dataset, a task's average, or all tasks.
+Two models are practically equal if their difference is shown to be smaller than a margin.
+"""
 
 from __future__ import annotations
 
@@ -23,25 +27,29 @@ AHEAD, BEHIND, EQUAL, OPEN, UNKNOWN = "ahead", "behind", "equal", "open", "unkno
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The first model minus the second on one scope, in points."""
+    """The first model minus the second on one place, in points or in a table's own unit."""
 
     first: str
     second: str
     place: Place
     result: Result
-    """About the region of practical equivalence, (-margin, margin): the p for is that of two one-sided tests. Seeds are
-    those of each model, once where they are paired. With one seed only the effect is known."""
+    """The result of the contrast that claims the region of practical equivalence, (-margin, margin): its `p_for` is
+    that of two one-sided tests, its `p_zero` that of "no difference". Its `seeds` are those of each model, or one
+    number where both models share their seeds. With a single seed of a model, only the effect is known."""
     p_holm: float = math.nan
-    """Adjusted over the scopes of a kind (the datasets, the tasks), or over all pairs of many models."""
+    """The p of "no difference", adjusted over the places of a kind (the datasets, the tasks), or over all pairs of many
+    models."""
     spread: float = math.nan
     """Standard deviation of a score over seeds, in points: the root of the mean of both models' variances."""
     at_limit: bool = False
     """Whether a score is within the margin of a limit: 0 or 100 %, or its floor."""
     spreads: NestedSpreads | None = None
-    """Between the pretrainings of those that are arms, and between the seeds of one; None: not computed, or too few."""
+    """For models that are arms, the spread between their pretrainings and that between the seeds of one pretraining;
+    None: not computed, or too few pretrainings or seeds."""
     lower_is_better: bool = False
     seeds_to_find: int | None = None
-    """Seeds a model with which 80 of 100 comparisons find a difference as large; None: not computed, or never."""
+    """Seeds of each model with which 80 of 100 comparisons find a difference as large; None: not computed, or more than
+    can be had."""
 
     @property
     def margin(self) -> float:
@@ -50,7 +58,7 @@ class Difference:
 
     @property
     def seeds_still(self) -> int | None:
-        """How many more seeds each model needs; 0 when there are enough."""
+        """How many more seeds each model needs to find the difference; 0 when it has enough."""
         if self.seeds_to_find is None:
             return None
         return max(0, self.seeds_to_find - min(self.result.seeds))
@@ -61,18 +69,25 @@ class Difference:
         if not self.result.known:
             return UNKNOWN
         if self.p_holm <= ALPHA:
-            is_better = (self.result.effect > 0) != self.lower_is_better
+            is_better = self.result.effect > 0
+            if self.lower_is_better:
+                is_better = not is_better
             return AHEAD if is_better else BEHIND
         is_within_margin = self.result.p_for <= ALPHA
+        # At a limit, models score alike though they may not be equally good (`Contestants.at_limit`).
         return EQUAL if is_within_margin and not self.at_limit else OPEN
 
     @property
     def p_exceeds(self) -> float:
-        """The probability that the first is better by more than the margin (t, flat prior); nan without an error."""
+        """The probability that the first model is better by more than the margin; nan without a standard error.
+
+        With a flat prior, the difference has a t distribution about its estimate. So the probability that it is above
+        the margin is the one-sided p of "the difference is at least the margin", which `p_below` gives.
+        """
         student = Student(
             effect=self.result.effect, error=self.result.error, df=self.result.df
         )
-        if self.lower_is_better:
+        if self.lower_is_better:  # to be better is to be below -margin
             return student.p_above(-self.margin)
         return student.p_below(self.margin)
 
@@ -85,45 +100,50 @@ class Difference:
 def margin_of(
     contestants: Contestants, place: Place, given: float | None = None
 ) -> float:
-    """Return the half-width of the region of practical equivalence: the one given, or the findings' of the task.
+    """Return the half-width of the region of practical equivalence, in the unit of the scores.
 
-    Where the unit is not known, or the task is none of the paper's, there is no such region: 0.
+    It is the one given. By default it is the task's margin in the findings (`MARGINS`, in points); for all tasks it is
+    the mean of their margins. It is 0, so that no models are practically equal, where the task is none of the paper's
+    or the unit is not known.
     """
     if given is not None:
         return given
     if place.task == ALL and contestants.tasks:
         margins = [MARGINS[task] for task in contestants.tasks]
         return sum(margins) / len(margins)
-    return MARGINS.get(place.task, 0.0) * (contestants.point(place) or 0.0)
+    point = contestants.point(place) or 0.0
+    return MARGINS.get(place.task, 0.0) * point
 
 
 def compare_pair(
     contestants: Contestants, first: str, second: str, *, margin: float | None = None
 ) -> list[Difference]:
-    """Return the differences on every scope that both models have, with the seeds that would show each difference.
+    """Return the differences on every place that both models have, with the seeds that would show each difference.
 
     The difference over all tasks is over the tasks that all contestants have, not over those that only these two have.
     The p's are adjusted over the datasets, and over the tasks; the p over all tasks is not adjusted.
 
     Args:
         contestants: the models, and what is known of them.
-        first: the model that is better where a difference is positive.
-        second: the other.
-        margin: of the region of practical equivalence, in points; None: the findings' by task.
+        first: the model that differences are counted from: a positive one says that it scores higher.
+        second: the other model.
+        margin: half-width of the region of practical equivalence; None: the findings' by task (`margin_of`).
     """
-    rows, families = [], []
+    differences = []
+    kinds = []  # of each difference: p's are adjusted over those of one kind
     for difference in _differences(contestants, first, second, margin):
         seeds = _seeds_to_find(contestants, difference)
-        rows.append(replace(difference, seeds_to_find=seeds))
+        differences.append(replace(difference, seeds_to_find=seeds))
         place = difference.place
-        families.append((place.is_dataset, place.task == ALL))
-    return _with_holm(rows, families)
+        # Three kinds: datasets, averages of tasks, and all tasks, which is one.
+        kinds.append((place.is_dataset, place.task == ALL))
+    return _with_holm(differences, kinds)
 
 
 def _differences(
     contestants: Contestants, first: str, second: str, margin: float | None
 ) -> Iterator[Difference]:
-    """Yield the differences on every scope that both models have, with p's that are not adjusted."""
+    """Yield the differences on every place that both models have, with p's that are not adjusted."""
     places = contestants.shared(first, second)
     for place in places:
         half = margin_of(contestants, place, margin)
@@ -133,7 +153,8 @@ def _differences(
         spreads = [contestants.spread(model, place) for model in (first, second)]
         root_mean_square = math.hypot(*spreads) / math.sqrt(2)
         at_limit = False
-        if result.p_for <= ALPHA:  # only "practically equal" asks for it
+        # Only where the difference is within the margin does it matter whether a score is at a limit.
+        if result.p_for <= ALPHA:
             parts = contestants.datasets(place, places)
             for model in (first, second):
                 if contestants.at_limit(model, place, parts, half):
@@ -152,54 +173,61 @@ def _differences(
 def against(
     contestants: Contestants, first: str, *, margin: float | None = None
 ) -> list[Difference]:
-    """Return the differences of a model and each of the others.
+    """Return the differences between a model and each of the others, on every place that both have.
 
     The model is usually chosen by its scores, so any pair of models might have been tested: on each place Holm's
     adjustment counts all pairs, and those that are not computed have a p of 1.
+
+    Args:
+        contestants: the models, and what is known of them.
+        first: the model that is compared with all others.
+        margin: half-width of the region of practical equivalence; None: the findings' by task (`margin_of`).
     """
-    rows: list[Difference] = []
+    differences: list[Difference] = []
     for other in contestants.models:
         if other != first:
-            rows += _differences(contestants, first, other, margin)
-    places = [row.place for row in rows]
+            differences += _differences(contestants, first, other, margin)
+    places = [difference.place for difference in differences]
     pairs_on = {}
     for place in places:
         n_models = sum(place in scored for scored in contestants.places.values())
         pairs_on[place] = math.comb(n_models, 2)
-    return _with_holm(rows, places, pairs_on)
+    return _with_holm(differences, places, pairs_on)
 
 
 def _with_holm(
-    rows: list[Difference],
+    differences: list[Difference],
     groups: Sequence[object],
     tests: Mapping[Any, int] = MappingProxyType({}),
 ) -> list[Difference]:
-    """Return the rows with p's after Holm's adjustment within each group, over its rows with a p or over `tests`.
+    """Return the differences with p's after Holm's adjustment within each group; one without a p stays as it is.
 
     Args:
-        rows: differences, whose p's are not adjusted.
-        groups: of each row the group that it is in.
-        tests: by group how many tests it counts as; those that are not among the rows have a p of 1.
+        differences: with p's that are not adjusted.
+        groups: for each difference the group that it is in.
+        tests: by group over how many tests its p's are adjusted, where that is more than its differences.
     """
-    numbers_in: dict[object, list[int]] = {}
-    for number, group in enumerate(groups):
-        if rows[number].result.known:
-            numbers_in.setdefault(group, []).append(number)
-    adjusted = list(rows)
-    for group, numbers in numbers_in.items():
-        ps = [rows[number].result.p_zero for number in numbers]
-        not_computed = tests.get(group, 0) - len(numbers)
-        # An empty list where a group has no more tests than rows.
+    # By group the positions of its differences that have a p.
+    positions_in: dict[object, list[int]] = {}
+    for position, group in enumerate(groups):
+        if differences[position].result.known:
+            positions_in.setdefault(group, []).append(position)
+    adjusted = list(differences)
+    for group, positions in positions_in.items():
+        ps = [differences[position].result.p_zero for position in positions]
+        # Tests that are counted but not computed have a p of 1. A negative number of them adds none.
+        not_computed = tests.get(group, 0) - len(positions)
         ps += [1.0] * not_computed
-        for number, p in zip(numbers, holm(ps), strict=False):
-            adjusted[number] = replace(rows[number], p_holm=p)
+        # Not strict: the p's of the tests that are not computed, at the end, are dropped.
+        for position, p in zip(positions, holm(ps), strict=False):
+            adjusted[position] = replace(differences[position], p_holm=p)
     return adjusted
 
 
 def _result(
     contestants: Contestants, first: str, second: str, place: Place, contrast: Contrast
 ) -> Result:
-    """Return the contrast's result with the seeds of each model, and its effect even where there is no test."""
+    """Return the contrast's result with the seeds of each model, and with its effect even where there is no test."""
     result = contestants.evidence.result(contrast)
     seeds = (contestants.seeds(first, place), contestants.seeds(second, place))
     # Both models have scores here, so that a result is unknown only for want of seeds or of a spread.
@@ -209,18 +237,21 @@ def _result(
             missing = "a test needs two seeds of each model"
         effect = contestants.mean(first, place) - contestants.mean(second, place)
         return replace(result, effect=effect, seeds=seeds, missing=missing)
-    # A result within seeds has the seeds that both models share.
+    # A difference that was taken within each seed already has the one number of seeds that both models share.
     return result if result.within_seeds else replace(result, seeds=seeds)
 
 
-def _seeds_to_find(contestants: Contestants, seen: Difference) -> int | None:
-    """Return the seeds that would show the larger of the difference seen and the margin; None: more than can be had."""
-    contrast = contestants.difference(seen.first, seen.second, seen.place)
+def _seeds_to_find(contestants: Contestants, observed: Difference) -> int | None:
+    """Return the seeds of each model that would show a difference as large as the one observed, or as the margin.
+
+    The larger of the two counts: a difference below the margin need not be found. None where there is no standard
+    error, or where it takes more seeds than can be had.
+    """
+    contrast = contestants.difference(observed.first, observed.second, observed.place)
     student = contestants.evidence.student(contrast.terms)
     if student is None:
         return None
-    # A difference below the margin need not be found.
-    effect = max(abs(seen.result.effect), seen.margin)
-    seeds = seen.result.seeds
-    is_paired = len(seeds) == 1
+    effect = max(abs(observed.result.effect), observed.margin)
+    seeds = observed.result.seeds
+    is_paired = len(seeds) == 1  # one number of seeds, which both models share
     return seeds_needed(effect, student.error, min(seeds), paired=is_paired)
