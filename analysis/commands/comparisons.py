@@ -73,15 +73,16 @@ def compare(
     from analysis.comparisons.scores_table import read_scores, scores_table_in
     from analysis.sources import NAMES
 
+    # A path may be anybody's table of scores or folder of results; what is neither is opened as runs.
     path = Path(source.source)
-    given = None
+    scores_as_text = None
     notes: list[str] = []
     if source.source not in NAMES:
-        given = scores_table_in(path)
-        of_tool = table_of_folder(path, table) if path.is_dir() else None
-        if of_tool is not None:
-            given, notes = of_tool
-    if given is not None:
+        scores_as_text = scores_table_in(path)
+        folder_as_table = table_of_folder(path, table) if path.is_dir() else None
+        if folder_as_table is not None:
+            scores_as_text, notes = folder_as_table
+    if scores_as_text is not None:
         if replicates:
             raise UserError(
                 "--replicates is for runs; in a table of scores a pretraining can be a seed"
@@ -91,21 +92,21 @@ def compare(
                 "--study is for runs; a table of scores may have any models"
             )
         scores = read_scores(
-            given,
+            scores_as_text,
             table,
             selection=score.selection,
             metric=source.metric,
             notes=notes,
         )
-        found = compare_table(scores, models, score, margin=margin)
-        write(comparison_document(found, full=full), format, out)
+        result = compare_table(scores, models, score, margin=margin)
+        write(comparison_document(result, full=full), format, out)
         return
     if table != TableOptions():
         raise UserError(
             f"--columns, --spread and --lower-is-better are for a table of scores, and {source.source} is none"
         )
-    # Exact names of the paper's models are fetched if need be; with patterns or other names, only what is there is
-    # compared.
+    # If all models are named as the paper's, the released runs of those that the cache lacks are fetched. A pattern or
+    # another name stands for runs that are there already.
     only_paper_models = set(models) <= set(MODELS) and not replicates
     opened = source.open(
         models if only_paper_models else None,

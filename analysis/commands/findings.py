@@ -67,27 +67,29 @@ def claims(
 
 
 def choose(ids: Sequence[str] | None) -> list[str]:
-    """Return the ids of the findings to show; `F5` stands for F5a to F5e, case does not matter.
+    """Return the ids of the findings to show, in their usual order; none stand for all.
+
+    `F5` stands for F5a to F5e, and case does not matter.
 
     Raises:
         UserError: no such finding.
     """
     if not ids:
         return _NAMES
-    wanted: list[str] = []
+    chosen: list[str] = []
     for word in ids:
         lower = word.strip().lower()
-        group = [
-            name
-            for name in _NAMES
-            if lower in (name.lower(), name.lower().rstrip("abcde"))
-        ]
-        if not group:
+        matching = []
+        for name in _NAMES:
+            without_letter = name.lower().rstrip("abcde")  # f5 for F5a
+            if lower in (name.lower(), without_letter):
+                matching.append(name)
+        if not matching:
             raise UserError(
                 f"unknown finding {word!r}; the findings are {', '.join(_NAMES)}{nearest(word.upper(), _NAMES)}"
             )
-        wanted += group
-    return [name for name in _NAMES if name in wanted]
+        chosen += matching
+    return [name for name in _NAMES if name in chosen]
 
 
 def sensitivity(

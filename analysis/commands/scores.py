@@ -65,14 +65,16 @@ def scores(
         if name not in (AVERAGE, *TASKS):
             _ = opened.datasets[name]  # refuses an unknown one
     frame = opened.scores(opened.with_interval(score))
-    scored = list(dict.fromkeys(frame["model"]))
+    models_with_scores = list(dict.fromkeys(frame["model"]))
     for name in model:
-        if name not in scored:
-            hint = nearest(name, scored) or "; leave --model out to see all models"
+        if name not in models_with_scores:
+            hint = nearest(name, models_with_scores)
+            hint = hint or "; leave --model out to see all models"
             raise UserError(f"{source.source} has no scores of {name!r}{hint}")
     if model:
         frame = frame[frame["model"].isin(model)]
     if dataset:
+        # The option also takes tasks and `average`.
         frame = frame[frame["dataset"].isin(dataset) | frame["task"].isin(dataset)]
     write(scores_document(frame, opened), format, out)
 
@@ -106,34 +108,39 @@ def table(
 
     format = format or default_format("markdown", out)
     models_by_table = models_of_tables()
-    for word in number if number != ("all",) else ():
-        if not word.isdecimal():
-            raise UserError(
-                f"there is no table {word!r}; give numbers from 1 to {max(models_by_table)}, or all"
-            )
-    numbers = (
-        list(models_by_table) if number == ("all",) else [int(word) for word in number]
-    )
-    models = [name for one in numbers for name in models_by_table.get(one, ())]
-    opened = (
-        source.open(models, need_instances=score.method.needs_instances)
-        if models
-        else PUBLISHED
-    )
-    settings = opened.with_interval(score) if models else None
-    scores = (
-        None if settings is None or opened.is_published else opened.scores(settings)
-    )
-    for one in numbers:
-        document = table_document(build_table(one, scores, source=opened))
+    if number == ("all",):
+        numbers = list(models_by_table)
+    else:
+        for word in number:
+            if not word.isdecimal():
+                raise UserError(
+                    f"there is no table {word!r}; give numbers from 1 to {max(models_by_table)}, or all"
+                )
+        numbers = [int(word) for word in number]
+    models: list[str] = []
+    for table_number in numbers:
+        # `build_table` refuses a number of no table.
+        models += models_by_table.get(table_number, ())
+    opened = PUBLISHED
+    scores = None  # recomputed ones, which printed cells do not have
+    # Table 1 has settings but no models: it needs no source.
+    if models:
+        opened = source.open(models, need_instances=score.method.needs_instances)
+        settings = opened.with_interval(score)  # refuses what the source cannot give
+        if not opened.is_published:
+            scores = opened.scores(settings)
+    for table_number in numbers:
+        document = table_document(build_table(table_number, scores, source=opened))
         if out is None:
             write(document, format, None)
-            sys.stdout.write("\n" if one != numbers[-1] else "")
+            # An empty line between tables.
+            sys.stdout.write("\n" if table_number != numbers[-1] else "")
         else:
-            path = out / f"table{one:02d}.{FORMATS[format].ending}"
+            path = out / f"table{table_number:02d}.{FORMATS[format].ending}"
             record = provenance_path(path)
             content = document_bytes(document, format)
             hashes = {path.name: sha256_bytes(content)}
+            # The record of provenance itself is written as well, but its hash is not in it.
             check_outputs(out, {**hashes, record.name: ""}, record)
             write_bytes(path, content)
             write_manifest(record, provenance("analysis", _PACKAGES), hashes)
@@ -160,10 +167,10 @@ def audit(
     from analysis.tables.audit import audit_document, runs_of_stand_ins, verdict
     from analysis.tables.run_provenance import audit_provenance, provenance_lines
 
-    opened = replace(
-        source, add_model=("*",)
-    ).open()  # of the others, how they were made is audited
+    # Any model is accepted: of those that the paper does not print, it is audited how their runs were made.
+    opened = replace(source, add_model=("*",)).open()
     provenance = None if opened.store is None else audit_provenance(opened.store)
+    # Whether the runs were made in different ways.
     mixed = provenance is not None and bool(provenance.mismatches)
     if opened.stand_ins is not None:
         if format != "markdown":

@@ -76,28 +76,32 @@ def ingest(
 
 
 def _log_problems(problems: Sequence[Problem]) -> None:
-    """Log the problems by kind, the harmless ones first and only some of many of these."""
+    """Log the problems by kind, the harmless ones first; of many harmless problems of a kind only the first."""
     ordered = sorted(
         problems, key=lambda problem: (not problem.harmless, problem.kind, problem)
     )
-    for _, of_kind in groupby(ordered, key=lambda problem: problem.kind):
-        same = list(of_kind)
-        if not same[0].harmless:  # nor is any other of its kind
-            for problem in same:
+    for _, group in groupby(ordered, key=lambda problem: problem.kind):
+        of_kind = list(group)
+        # All problems of a kind are harmless, or none is.
+        if not of_kind[0].harmless:
+            for problem in of_kind:
                 logger.warning("%s", problem)
             continue
-        for problem in same[:_MOST_LOGGED]:
+        for problem in of_kind[:_MOST_LOGGED]:
             logger.info("%s", problem)
-        if len(same) > _MOST_LOGGED:
-            logger.info("... and %s more like that", f"{len(same) - _MOST_LOGGED:,}")
+        not_logged = len(of_kind) - _MOST_LOGGED
+        if not_logged > 0:
+            logger.info("... and %s more like that", f"{not_logged:,}")
 
 
+# Table 1 has no models.
 _MODELS_FOR: dict[str, tuple[str, ...]] = {
     **{f"figure{number}": names for number, names in FIGURE_MODELS.items()},
     **{f"table{number}": names for number, names in TABLES.items() if names},
     "all": tuple(MODELS),
     **{name: (name,) for name in MODELS},
 }
+"""By what `fetch-released` takes (a figure, a table, `all` or a model) the models that it needs."""
 
 
 if TYPE_CHECKING:
@@ -109,11 +113,9 @@ else:
 def models_for(what: str) -> tuple[str, ...]:
     """Return the models that `figure3`, `table10`, `all` or a model's name needs; `UserError` for anything else."""
     if what not in _MODELS_FOR:
-        hint = (
-            "; Table 1 has settings, not scores"
-            if what == "table1"
-            else nearest(what, _MODELS_FOR)
-        )
+        hint = nearest(what, _MODELS_FOR)
+        if what == "table1":
+            hint = "; Table 1 has settings, not scores"
         raise UserError(
             f"no figure, table or model {what!r}; give figure1 to figure12, table2 to table17, a model, or all{hint}"
         )
@@ -135,8 +137,10 @@ def fetch_released(
         what: a figure or table (figure3, table10, ...), for its models, or a model's name (default: all, 5.5 GB)
         url: the authors' repository or a mirror of it
     """
-    wanted = [name for one in what or ["all"] for name in models_for(one)]
-    store = release.released_store(wanted, url=url, commit=release.COMMIT)
+    models: list[str] = []
+    for word in what or ["all"]:
+        models += models_for(word)
+    store = release.released_store(models, url=url, commit=release.COMMIT)
     logger.info(
         "%d released models are in %s",
         len(release.cached_release(commit=release.COMMIT)),
