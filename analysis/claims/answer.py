@@ -340,10 +340,11 @@ def _mean_up_to(mean: Result | None, assessment: Assessment) -> float:
         moved = result_of(comparison)
         return not (moved.low > 0 or moved.high < 0)
 
-    # The interval widens with the spread. The search gives the number of spreads before the first whose interval
-    # includes 0; as they begin at 0.01 points, that number is also the last one's hundredths.
+    # The interval widens with the spread, so that the search finds how many of the spreads 0.01, 0.02 and so on leave
+    # it on one side of 0. The largest of these spreads has that number of hundredths.
     hundredths = range(1, round(100 * _MOST_SPREAD) + 1)
-    return bisect_left(hundredths, True, key=includes_zero) / 100
+    n_excluding_zero = bisect_left(hundredths, True, key=includes_zero)
+    return n_excluding_zero / 100
 
 
 def _points(sd: float) -> str:

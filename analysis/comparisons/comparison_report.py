@@ -320,13 +320,13 @@ def in_a_sentence(comparison: Comparison) -> str:
     has_averages = len(averages) > 1
     listed = averages if has_averages else comparison.differences
     parts = [one for one in listed if one is not whole]
-    # The clauses on the parts, in the order of `words`.
     untested = "not tested"
     reasons = {one.result.missing for one in parts if one.outcome == UNKNOWN}
     # One reason for all of them, which the first clause has not said yet.
     if len(reasons) == 1 and whole.outcome != UNKNOWN:
         untested += f" ({reasons.pop()})"
-    # Where no model is the subject of the sentence, each clause has to name its own.
+    # The parts have a clause for each outcome, in this order. Where no model is the subject of the sentence, a clause
+    # has to name its own.
     words = {
         leader_ahead: f"{leader} is ahead" if unsure else "ahead",
         other_ahead: f"{other} is ahead" if unsure else "behind",

@@ -515,9 +515,9 @@ def _models_of_table(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, ..
 def _floors(source: Source) -> dict[str, float]:
     """Return by dataset, where it is known, the percent that a model scores without reading its input.
 
-    For sequence classification it is always known: where the source does not know it, guessing among n classes gives
-    100 / n.
+    For a sequence classification with n classes whose floor the source does not know, it is that of guessing: 100 / n.
     """
+    # The floors of other metrics than the paper's have not been computed.
     if source.protocol != PAPER:
         return {}
     of_guessing = {}

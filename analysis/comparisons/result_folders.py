@@ -61,9 +61,11 @@ def table_of_folder(
     paths.sort()
     # What was chosen in reading, each with the names that it is about.
     notes: dict[str, list[str]] = {}
+    # results_DATE.json or results.json
     of_harness = [path for path in paths if re.match(r"results[_.]", path.name)]
     of_trainer = [path for path in paths if path.name in _TRAINER]
     try:
+        # Pairs of a file and a row of scores from it.
         if of_harness:
             scores = [*_of_harness(of_harness, notes)]
         elif of_trainer:
@@ -270,6 +272,7 @@ def _of_trainer(
         for *_, path in sorted(ranked_files):
             content = _load(path)
             numbers, note = content, ""
+            # trainer_state.json has all evaluations of a run, the other files only the last one.
             if "log_history" in content:
                 numbers, note = _kept(content["log_history"], content)
             scores = {}

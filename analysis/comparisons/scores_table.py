@@ -297,7 +297,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
                 f"{table.where}: the header has {title!r} twice; keep one of these columns"
             )
     columns = pd.DataFrame([*table.rows], columns=table.header, dtype=object)
-    # Titles that are there twice are not used: one column stands for both.
+    # Of columns with one title, none of which has a role, the first stands for all.
     columns = columns.loc[:, ~columns.columns.duplicated()]
     cells = pd.DataFrame(index=columns.index)
     for role, title in titles.items():
@@ -319,6 +319,7 @@ def _form_of(table: TextTable, options: TableOptions) -> _Form:
     if seeds:
         form = _long(form, columns[seeds], "seed", "score")
     if datasets:
+        # A dataset is called as the title of its column is written.
         of_datasets = columns[datasets].rename(columns=written)
         # Papers print a dash where there is no score.
         of_datasets = of_datasets.replace(["-", "\N{EN DASH}", "\N{EM DASH}"], "")
@@ -424,6 +425,7 @@ def _columns_of_pairs(table: TextTable, others: Collection[str]) -> list[str]:
         if name in others:
             continue
         means = _pairs(pd.Series(table.texts(name), dtype=object))[0]
+        # A single pair is enough: the other cells may be empty or a dash.
         if means.notna().any():
             datasets.append(name)
     return datasets
