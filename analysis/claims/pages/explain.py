@@ -69,8 +69,8 @@ def verdicts_document(
         data = verdicts_data(assessment, shown)
         return show(TableDocument(data=data, indent=2), "json")
 
-    # Functions, so that a format is made only if it is printed: the page takes long, since it judges every finding by
-    # dataset.
+    # Functions, so that a format is made only if it is printed: the Markdown page takes long, since it judges every
+    # finding by dataset.
     pages: dict[str, Callable[[], str]] = {
         "markdown": lambda: findings_page(assessment, shown),
         "csv": csv,

@@ -284,7 +284,7 @@ def _rows_of(
         role: content of the column `role`.
         counted: the parts of the statement that have adjusted p's; other rows have none.
     """
-    # By identity: two branches of the tree may be equal.
+    # The parts are branches of the statement's own tree. They are found by identity, since two of them may be equal.
     part_of = {id(part.branch): part for part in counted}
 
     def rows_from(branch: Branch) -> Iterator[dict[str, object]]:
