@@ -1,12 +1,15 @@
-"""The cells that results are made from: scores by seed where there are runs, elsewhere the paper's printed numbers."""
+"""The cells that results are made from: scores by seed where there are runs, elsewhere the paper's printed numbers.
+
+A cell is one model on one dataset, or on `average`, the mean over the datasets of a task. Its seeds are those of
+fine-tuning one pretrained model. Of an arm, a model that was pretrained several times, they are the pretrainings.
+"""
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,18 +39,19 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 SMALLEST_HALF_WIDTH = 0.005
-"""A printed interval of 0.00 stands for anything below this; the largest of it is taken."""
+"""A half-width printed as 0.00 is rounded from less than this, which is taken in its place, in points."""
 
 
 class Summary(NamedTuple):
-    """A score of which only the mean and its error are known."""
+    """A cell of which only the mean and its error are known, not the scores by seed."""
 
     mean: float
     error: float
-    """Standard error; 0 where nothing says how small a spread that was not seen can be, nan of one seed."""
+    """Standard error; nan for one seed, 0 where seeds agree and no printed digit says how far apart they may be."""
     seeds: int
+    """Number of seeds."""
     half: float
-    """Half of the interval as it is printed."""
+    """Half-width of the interval as it is printed."""
 
 
 class Part(NamedTuple):
@@ -56,9 +60,9 @@ class Part(NamedTuple):
     weight: float
     mean: float
     error: float
-    """Standard error; nan of one seed."""
+    """Standard error; nan for one seed."""
     seeds: int
-    """Seeds, or pretrainings: what is independent."""
+    """Number of seeds; of an arm's cells, number of pretrainings."""
 
 
 class Cells:
@@ -87,7 +91,7 @@ class Cells:
         self._half_digits = half_digits
         if values is None and runs is not None:
             values = seed_scores(runs, selection)
-        if values is None:
+        if values is None:  # there are only printed cells
             values = pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []]))
         self.values = values
         # A lookup in the frame for each cell would take longer than the computation from its scores.
@@ -95,11 +99,11 @@ class Cells:
         self._rows: dict[Cell, int] = {}
         for row, cell in enumerate(self.values.index):
             self._rows[cell] = row
-        # With --replicates a row is the mean of a pretraining's runs, so that its seeds are pretrainings.
+        # With --replicates, a row of an arm is the mean over a pretraining's runs, which the column `MEMBERS` lists.
         if runs is not None and MEMBERS in runs:
             arms = runs.loc[runs[MEMBERS].notna(), "model"].unique()
         self._pretrainings = {arm: self._seeds_of(arm) for arm in arms}
-        """By model whose seeds are pretrainings, these seeds; models of one trunk have the same pretrainings."""
+        """By arm its pretrainings; arms of one trunk have the same, so that their scores vary together."""
         self.summary = cache(self._summary)
         """From a cell to its mean, standard error (nan for one seed) and number of seeds."""
         self.printed: dict[Cell, Summary] = dict(summaries)
@@ -141,12 +145,12 @@ class Cells:
         if len(scores) < 2:
             return float(scores.mean()), math.nan, len(scores)
         student = student_estimate(scores)
-        # Seeds that all agree would give an error of 0, too small: their error is the least that could have been seen.
+        # Seeds that all agree would give an error of 0, too small: the least error that can be seen replaces it.
         error = student.error or self.least_error(cell, len(scores))
         return student.effect, error, len(scores)
 
     def _seeds_of(self, model: str) -> Hashable:
-        """Return the seeds that a model has on any dataset."""
+        """Return the positions of the seeds that a model has on any dataset, as a key by which models are grouped."""
         rows = [row for cell, row in self._rows.items() if cell[0] == model]
         has_run = np.isfinite(self._matrix[rows]).any(axis=0)
         return tuple(np.flatnonzero(has_run))
@@ -157,13 +161,15 @@ class Cells:
         One pretraining gives the scores of all tasks, and of all models of its trunk. Where seeds are fine-tunings, no
         two cells share them, and each cell is a group.
         """
-        # Taken as independent, two equal arms of five pretrainings led in 18 to 31 % of simulated studies.
+        # With all cells taken as independent, one of two equal arms of five pretrainings led in 18 to 31 % of simulated
+        # studies, where 5 % are meant.
         groups: dict[Hashable, list[Term]] = {}
         for cell, weight in weights_of(terms).items():
             model, task, dataset = cell
             term = Term(weight=weight, model=model, task=task, dataset=dataset)
-            pretrainings = self._pretrainings.get(model, cell)
-            groups.setdefault(pretrainings, []).append(term)
+            # A cell whose seeds are fine-tunings has a group of its own.
+            shared = self._pretrainings.get(model, cell)
+            groups.setdefault(shared, []).append(term)
         return list(groups.values())
 
     def parts(self, terms: Sequence[Term]) -> list[Part]:
@@ -180,7 +186,7 @@ class Cells:
                 seeds = round(within.df) + 1
                 parts.append(Part(1.0, within.effect, within.error, seeds))
                 continue
-            # The cells share one pretraining at most: their mean is known, but not its error.
+            # The cells share one pretraining at most: their weighted sum is known, but not its error.
             weighted_means = []
             for term in group:
                 mean, _, _ = self.summary(term.cell)
@@ -191,8 +197,8 @@ class Cells:
     def words(self, cell: Cell) -> str:
         """Return the cell's numbers for a list of what enters a contrast."""
         if cell in self.printed:
-            known = self.printed[cell]
-            return f"{known.mean:.2f} (+-{known.half:.2f}), n = {known.seeds}"
+            printed = self.printed[cell]
+            return f"{printed.mean:.2f} (+-{printed.half:.2f}), n = {printed.seeds}"
         row = self.by_seed(cell)
         has_run = np.isfinite(row)
         seeds = ", ".join(str(seed) for seed in self.values.columns[has_run])
@@ -201,8 +207,9 @@ class Cells:
     def least_error(self, cell: Cell, count: int) -> float:
         """Return the standard error, in points, of `count` seeds that all agree.
 
-        It is the error that the smallest visible spread would give: one seed differs in one test instance, or all seeds
-        are anywhere within half of their last digit. 0 where neither an instance nor a digit is known.
+        It is the error that the smallest visible spread would give. For runs, one seed differs in one test instance.
+        For a table of scores, half of their last digit is the half-width of an interval, and the error is 0 where their
+        digits are not known.
         """
         if self._half_digits is not None:
             return self._half_digits.get(cell, 0.0) / NORMAL_QUANTILE
@@ -211,13 +218,16 @@ class Cells:
         errors = []
         for name in names:
             # If one of n seeds differs by x, the standard deviation is x / sqrt(n), the error of the mean x / n.
-            errors.append(self._instance.get((model, name), 0.0) / count)
+            points = self._points_of_instance.get((model, name), 0.0)
+            errors.append(points / count)
+        # The error of the mean over datasets, whose errors are independent.
         by_instances = math.hypot(*errors) / len(names)
+        # Not below that of a printed interval of 0.00, also where the number of test instances is not known.
         return max(by_instances, SMALLEST_HALF_WIDTH / NORMAL_QUANTILE)
 
     @cached_property
-    def _instance(self) -> dict[tuple[str, str], float]:
-        """Return by (model, dataset) the points that one test instance is worth."""
+    def _points_of_instance(self) -> dict[tuple[str, str], float]:
+        """The points that one test instance is worth, by model and dataset, where the number of instances is known."""
         if self.runs is None or "n_test" not in self.runs:
             return {}
         of_cells = self.runs.groupby(["model", "dataset"], observed=True)
@@ -234,7 +244,8 @@ class Cells:
         if len(seeds) < 2:
             return None
         weights = np.array([term.weight for term in terms])
-        # Exact sums: a product of vectors rounds as the processor likes, and some effects are on a printed tie.
+        # Exact sums: a product of vectors rounds differently on each processor, and some effects lie halfway between
+        # two numbers of the printed digits.
         return np.array([math.fsum(weights * column) for column in table.T])
 
     def paired(self, terms: Sequence[Term]) -> Student | None:
@@ -248,9 +259,9 @@ class Cells:
         student = student_estimate(values)
         if student.error:
             return student
-        least = (
-            term.weight * self.least_error(term.cell, len(values)) for term in terms
-        )
+        least = []
+        for term in terms:
+            least.append(term.weight * self.least_error(term.cell, len(values)))
         return replace(student, error=math.hypot(*least))
 
     def welch(self, terms: Sequence[Term]) -> Student | None:
@@ -264,19 +275,21 @@ class Cells:
         if not parts:
             parts = [Part(0.0, *self.summary(terms[0].cell))]
         is_difference = len(parts) == 2 and sorted(weights.values()) == [-1, 1]
+        has_printed = any(cell in self.printed for cell in weights)
         # statsmodels gives the difference of two cells whose scores are known.
-        if is_difference and not self.printed.keys() & weights.keys():
-            behind, ahead = sorted(weights, key=weights.__getitem__)
+        if is_difference and not has_printed:
+            behind, ahead = sorted(weights, key=weights.__getitem__)  # -1, then 1
             first = self.values_of(ahead)
             second = self.values_of(behind)
             have_seeds = min(len(first), len(second)) > 1
             # Of seeds that all agree, statsmodels does not know the least error that could have been seen.
             if have_seeds and not (is_flat(first) or is_flat(second)):
                 return difference_estimate(first, second)
-        factors, means, errors, counts = np.array(parts, dtype=np.float64).T
+        # An array for each field of a part, in the order of the fields.
+        part_weights, means, errors, counts = np.array(parts, dtype=np.float64).T
         if counts.min() < 2:
             return None
-        return welch_estimate(means, errors, counts, factors)
+        return welch_estimate(means, errors, counts, part_weights)
 
     def seed_resamples(self, count: int) -> Resamples:
         """Return resamples of `count` seeds."""
@@ -288,7 +301,7 @@ class Cells:
         Returns:
             (n_seeds, n_seeds) in squared points; None where instances or a second seed are missing.
         """
-        seeds = self._shared(terms)[1]
+        _, seeds = self._shared(terms)
         if self.covariances is None or len(seeds) < 2:
             return None
         return self.covariances.between_seeds(self.weighted(terms), seeds)
@@ -340,8 +353,8 @@ def _printed_summaries() -> dict[Cell, Summary]:
 def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     """Return the test score of every (model, task, dataset) and seed at the chosen learning rate, in percent.
 
-    The `average` of a task is taken per seed first, over the seeds that have all three datasets (so the paper's
-    210m-clm has +-0.02 on SC from datasets with +-0.30, 0.27 and 0.16).
+    The `average` of a task is taken within each seed that has a run on all its datasets. So its interval can be
+    narrower than each dataset's: the paper's 210m-clm has +-0.02 on SC from +-0.30, 0.27 and 0.16.
 
     Returns:
         Index (model, task, dataset), a column for each seed, nan where a seed has no run.
@@ -358,11 +371,12 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
             cells = [(model, task, name) for name in names]
             if all(cell in rows for cell in cells):
                 # A seed that one dataset lacks is nan in the sum, so that it has no average.
-                total = reduce(operator.add, [rows[cell] for cell in cells])
+                total = np.sum([rows[cell] for cell in cells], axis=0)
                 rows[model, task, AVERAGE] = total / len(cells)
     index = pd.MultiIndex.from_tuples(sorted(rows), names=CELL)
-    shape = len(index), len(wide.columns)  # also without rows
-    scores = np.array([rows[key] for key in index]).reshape(shape)
+    # Reshaped for runs without any row, of which NumPy would make an array of one dimension.
+    shape = len(index), len(wide.columns)
+    scores = np.array([rows[cell] for cell in index]).reshape(shape)
     with_averages = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
     has_runs = with_averages.notna().any(axis=1)
     return with_averages.loc[has_runs]

@@ -1,18 +1,17 @@
-"""What is asked of scores, a weighted sum of cells or a ratio of spreads with the claimed region; and the answer.
+"""The questions that scores can answer, each with the region that a statement claims, and the answers (`Result`).
 
-A contrast claims that a weighted sum of scores is in an open region: `(0, inf)` for "better than", `(-m, m)` for
-"comparable", `(-m, inf)` for "on par", `(1, 3)` for "by one to three points". A level is a contrast of one cell, a
-difference of two, an average over tasks or a slope over masking ratios of many. A ratio of spreads asks whether the
-scores of one group of conditions vary less than those of another (Figures 5 and 7).
+A question is a contrast, about a weighted sum of cells, or about a ratio of spreads. A contrast claims that the sum is
+in an open region: `(0, inf)` for "better than", `(-m, m)` for "comparable", `(-m, inf)` for "on par", `(1, 3)` for "by
+one to three points". A level is a contrast of one cell, a difference of two, an average over tasks or a slope over
+masking ratios of many. A ratio of spreads asks whether the scores of one group of conditions vary less than those of
+another (Figures 5 and 7).
 """
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -97,7 +96,7 @@ class Contrast(_Region):
     def margin(self) -> float:
         """Points by which one side may be behind and is still "competitive" or "on par"; 0 where it may not be.
 
-        The region is then above a number below 0, and is tested in one direction alone.
+        With a margin, the region is `(-margin, inf)` and is tested in one direction only.
         """
         is_above = math.isfinite(self.low) and math.isinf(self.high)
         return max(0.0, -self.low) if is_above else 0.0
@@ -274,14 +273,15 @@ def contrast_result(
     within_seeds: bool = False,
 ) -> Result:
     """Return the result of an estimated contrast."""
-    # With a margin, a model that leads by more is on par as well: one one-sided test at 5 % is enough.
+    # A model that leads is "on par" as well, by however much: with a margin, one one-sided test at 5 % is enough.
     p_for, p_against = region_p(
         estimate, comparison.low, comparison.high, one_sided=bool(comparison.margin)
     )
     low, high = estimate.interval()
     # Two one-sided tests at 5 % go with the 90 % interval.
     inner_low, inner_high = estimate.interval(INNER_LEVEL)
-    beyond_zero = min(estimate.p_above(0.0), estimate.p_below(0.0))
+    one_sided = min(estimate.p_above(0.0), estimate.p_below(0.0))
+    # A number of seeds that all scores share is given once.
     if len(set(seeds)) == 1:
         seeds = seeds[:1]
     instance_share = 0.0
@@ -296,7 +296,7 @@ def contrast_result(
         inner_high=inner_high,
         p_for=p_for,
         p_against=p_against,
-        p_zero=min(1.0, 2 * beyond_zero),
+        p_zero=min(1.0, 2 * one_sided),
         df=estimate.df,
         error=estimate.error,
         seeds=seeds,
@@ -314,25 +314,25 @@ def spread_result(
     values: pd.DataFrame,
     resamples_of: Callable[[int], Resamples],
 ) -> Result:
-    """Return what runs say: Brown and Forsythe's test, and a bootstrap of the ratio over the seeds of both groups.
+    """Return what runs say about a ratio of spreads, by two tests: Brown and Forsythe's, and a bootstrap over seeds.
 
     Args:
-        comparison: the groups.
+        comparison: the two groups of conditions.
         runs: a runs table.
-        values: its scores by seed (`analysis.evidence.evidence`).
-        resamples_of: from a number of seeds to its resamples.
+        values: its scores by seed (`analysis.evidence.cells.seed_scores`).
+        resamples_of: returns the resamples of a number of seeds.
     """
     groups = []
     for models in (comparison.narrow, comparison.wide):
         group = _conditions(comparison, models, runs, values)
-        if isinstance(group, str):
+        if isinstance(group, str):  # why there are no scores
             return Result(comparison=comparison, missing=group)
         groups.append(group)
     narrow, wide = groups
     seeds = narrow.columns.intersection(wide.columns)
     first = narrow[seeds].to_numpy()
     second = wide[seeds].to_numpy()
-    # Both groups have the same seeds under every condition: a resampled seed is resampled everywhere.
+    # A resample draws a seed under all conditions of both groups at once: only seeds that have all of them count.
     is_complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
     count = int(is_complete.sum())
     if count < 2:
@@ -349,13 +349,16 @@ def spread_result(
     ratio = first_spread / second_spread
     resamples = resamples_of(count)
     log_ratios = spread_ratios(first, second, resamples.picks)
+    # Without any spread in one of the groups, a resample has no ratio.
     is_finite = np.isfinite(log_ratios)
+    # Each ratio as often as its resample occurs.
     drawn = np.sort(np.repeat(log_ratios[is_finite], resamples.counts[is_finite]))
     draws = Resampled(effect=float(np.log(ratio)), drawn=drawn)
     p_equal = brown_forsythe(first, second)
-    # A log ratio below 0 says that the group called narrow varies less.
+    # The statement is that the log ratio is below 0, so that the first group varies less.
     boot_for, boot_against = region_p(draws, -np.inf, 0.0)
-    # Brown and Forsythe's test has no direction: it speaks for the side that the ratio is on.
+    # Brown and Forsythe's test has no direction: it speaks for the side that the ratio is on. Both tests must agree, so
+    # that the larger p counts.
     p_for, p_against = 1.0, 1.0
     if ratio < 1:
         p_for = max(p_equal, boot_for)
@@ -390,13 +393,14 @@ def spread_result(
 def seed_spread_result(
     comparison: SeedSpread, spread_of: Callable[[Cell], float]
 ) -> Result:
-    """Return what a source says: Student's t of the mean log ratio of spreads.
+    """Return what a source says about the ratio of spreads over seeds: Student's t of the mean of its logs.
 
     Args:
-        comparison: the pairs of models and the datasets.
-        spread_of: from a cell to its standard deviation over seeds; not above 0 where there is none.
+        comparison: two groups of models, the first of one paired with the first of the other, and the datasets.
+        spread_of: returns the standard deviation of a cell over seeds; 0 or nan where the cell has none.
     """
     logs: list[float] = []
+    # One log ratio for each pair of models and each dataset.
     for models in zip(comparison.narrow, comparison.wide, strict=True):
         for task, dataset in comparison.datasets:
             narrow, wide = [spread_of((model, task, dataset)) for model in models]
@@ -405,7 +409,7 @@ def seed_spread_result(
                 missing = f"no spread over seeds of {', '.join(models)} on {dataset}"
                 return Result(comparison=comparison, missing=missing)
             logs.append(math.log(narrow / wide))
-    # Logs, so that a half and a double weigh the same.
+    # Logs, so that ratios of 1/2 and 2 weigh the same.
     deviation = float(np.std(logs, ddof=1))
     mean = Student(
         effect=float(np.mean(logs)),
@@ -424,6 +428,7 @@ def seed_spread_result(
         inner_high=math.exp(inner_log_high),
         p_for=p_for,
         p_against=p_against,
+        # Both p's are two-sided: the smaller is that of "the ratio is 1".
         p_zero=min(p_for, p_against),
         df=mean.df,
         test=f"Student's t of the mean log ratio of {len(logs)} pairs of spreads",
@@ -436,17 +441,22 @@ def _conditions(
     runs: pd.DataFrame,
     values: pd.DataFrame,
 ) -> pd.DataFrame | str:
-    """Return task averages with conditions as rows and seeds as columns, or why there are none."""
-    if not comparison.learning_rates:
+    """Return the scores of a group of models in percent, with conditions as rows and seeds as columns.
+
+    Where some are missing, return a sentence that says which.
+    """
+    if not comparison.learning_rates:  # each model is a condition
         cells = [(model, comparison.task, comparison.dataset) for model in models]
-        absent = [cell[0] for cell in cells if cell not in values.index]
+        absent = [cell for cell in cells if cell not in values.index]
         if absent:
-            return f"no runs of {', '.join(absent)}"
+            names = [model for model, _, _ in absent]
+            return f"no runs of {', '.join(names)}"
         return values.loc[cells].reset_index(drop=True)
     is_of_models = runs["model"].isin(models)
     is_of_task = runs["task"] == comparison.task
     is_at_rates = runs["lr"].isin(comparison.learning_rates)
     rows = runs[is_of_models & is_of_task & is_at_rates]
+    # Each rate is a condition; the group is then one model, so that a rate and a seed name one run of a dataset.
     rates = list(comparison.learning_rates)
     parts = []
     for name in averaged_datasets(runs, comparison.task, comparison.dataset):
@@ -456,4 +466,7 @@ def _conditions(
             return f"runs of {', '.join(models)} at some learning rate of {name} are missing"
         parts.append(part.loc[rates] * 100)
     # The paper does not say what counts as one score in Figure 5: here it is a task's mean for one seed and rate.
-    return reduce(operator.add, parts) / len(parts)
+    total, *others = parts
+    for part in others:
+        total = total + part
+    return total / len(parts)

@@ -1,8 +1,9 @@
-"""The one engine: from a source's cells to what they say about a contrast, a score or a ratio of spreads.
+"""From a source's cells to what they say about a contrast, a score or a ratio of spreads.
 
-Cells have scores by seed where there are runs, the paper's printed means and intervals elsewhere.
+Cells have scores by seed where there are runs, the paper's printed means and intervals elsewhere. How a contrast is
+estimated depends on which of these it has:
 
-printed cells       Welch, from means and intervals (interval / 1.96 is the standard error, n = 5)
+printed cells       Welch, from means and intervals (half-width / 1.96 is the standard error, n = 5)
 runs                by the kind of interval (`analysis.evidence.intervals`)
 runs and cells      Welch, each from its own seeds
 """
@@ -49,7 +50,7 @@ SCORE_COLUMNS = [
 
 
 class Evidence(Cells):
-    """Cells read by one kind of interval."""
+    """The cells of a source, and the kind of interval by which its questions are answered."""
 
     def __init__(
         self,
@@ -70,7 +71,8 @@ class Evidence(Cells):
             runs: a runs table.
             values: scores by seed in place of those of `runs`, as `seed_scores` returns them; a simulation has no runs.
             arms: the models of `values` whose seeds are pretrainings; those of runs are known.
-            half_digits: half of the last digit of each cell of `values`, where it is known; None: they are runs.
+            half_digits: half of the last written digit of each cell of a table of scores, where it is known; None for
+                runs.
             summaries: cells of which only a mean and its error are known, in place of runs.
             instances: the per-instance Parquet; read when the interval needs it.
             printed: whether models without runs have the paper's printed cells.
@@ -102,7 +104,7 @@ class Evidence(Cells):
         )
 
     def result(self, comparison: AnyContrast) -> Result:
-        """Return the result of a comparison, with p's for and against the claimed region."""
+        """Return the result of a comparison; where scores are missing, it says which and has no numbers."""
         if isinstance(comparison, SeedSpread):
             return seed_spread_result(comparison, self._spread_over_seeds)
         if isinstance(comparison, Spread):
@@ -124,42 +126,45 @@ class Evidence(Cells):
         inputs = tuple(lines)
         found = self.estimate(comparison.terms)
         if found is None:
-            fewest = comparison.terms[seed_counts.index(min(seed_counts))]
-            missing = f"only one seed of {_names([fewest])}"
+            position = seed_counts.index(min(seed_counts))
+            missing = f"only one seed of {_names([comparison.terms[position]])}"
             return Result(comparison=comparison, missing=missing, inputs=inputs)
         return contrast_result(
             comparison,
             found.estimate,
             test=found.test,
             inputs=inputs,
+            # An estimate names its seeds only where the contrast was taken within each of them.
             seeds=found.seeds or tuple(seed_counts),
             interval=found.interval,
             within_seeds=bool(found.seeds),
         )
 
     def _spread_over_seeds(self, cell: Cell) -> float:
-        """Return the standard deviation over seeds; 0 for a cell that is not there."""
+        """Return the standard deviation over seeds; 0 for a cell that is not there, nan for one seed."""
         if cell not in self:
             return 0.0
         _, error, count = self.summary(cell)
         return error * math.sqrt(count)
 
     def estimate(self, terms: Sequence[Term]) -> Estimated | None:
-        """Return the estimate of a weighted sum whose cells are all there; None where a cell has only one seed.
+        """Return the estimate of a weighted sum whose cells are all there; None where its error cannot be known.
 
-        A sum with a printed cell has Welch's error, with the interval of the settings if printed cells can give it,
-        else with t's.
+        That is so where a cell has only one seed. A sum with a printed cell has Welch's error, and the interval of the
+        settings if printed cells can give it, else Student's t.
         """
         method = self.settings.method
         if not any(term.cell in self.printed for term in terms):
-            # Cells that share pretrainings are summed within each, and such sums have no pool of errors to resample.
+            # Cells that share pretrainings are summed within each of them. The bootstraps resample the seeds of single
+            # cells, not such sums, so that Student's t takes their place.
             is_joint = any(len(group) > 1 for group in self.joint(terms))
             if is_joint and method.is_resampled:
                 method = T
             found = method.of_runs(self, terms)
             if found is None:
                 return None
-            # The seeds of a table all agree, and their last digits are not known, so that the error may be anything.
+            # In a table of scores, seeds that all agree may have been rounded. Without the number of their digits,
+            # nothing says how far they were apart.
             is_unknown = found.estimate.error == 0 and self._half_digits is not None
             return None if is_unknown else found
         if method.of_cells is None:
@@ -167,8 +172,9 @@ class Evidence(Cells):
         welch = self.welch(terms)
         if welch is None or welch.error == 0:
             return None
+        from_welch = method.need_cells()
         return Estimated(
-            estimate=method.need_cells()(welch),
+            estimate=from_welch(welch),
             interval=method.name,
             test=method.test_of_cells,
         )
@@ -188,7 +194,7 @@ class Evidence(Cells):
         return Student(effect=estimate.effect, error=estimate.error, df=estimate.df)
 
     def score(self, cell: Cell) -> tuple[float, float, float, int, str]:
-        """Return a cell's mean, low, high, number of seeds and kind of interval, in percent.
+        """Return a cell's mean, both ends of its interval, number of seeds and kind of interval; scores in percent.
 
         The interval is cut where the metric ends; a single seed has none, so its ends are nan.
         """
@@ -202,7 +208,7 @@ class Evidence(Cells):
         # As the paper prints it: with its factor of 1.96, and not cut where the metric ends.
         if found.interval == PAPER_INTERVAL.name:
             half = NORMAL_QUANTILE * found.estimate.error
-            if cell in self.printed:
+            if cell in self.printed:  # a printed 0.00 stays 0.00
                 half = self.printed[cell].half
             return mean, mean - half, mean + half, count, PAPER_INTERVAL.name
         # A correlation ends at -1; it is the only metric, of datasets of one's own, that can be negative.
@@ -233,7 +239,7 @@ def scores_of(
 
     def place(cell: Cell) -> tuple[int, str, int, int]:
         model, task, dataset = cell
-        # Own models are last, by their names.
+        # Own models share the last rank, so that their names decide.
         rank = model_rank.get(model, len(model_rank))
         return rank, model, task_rank[task], dataset_rank[dataset]
 
@@ -241,6 +247,7 @@ def scores_of(
     for cell in sorted(evidence, key=place):
         _, _, dataset = cell
         if dataset == AVERAGE or not averages_only:
+            # In the order of `SCORE_COLUMNS`.
             rows.append((*cell, *evidence.score(cell), source))
     return pd.DataFrame(rows, columns=SCORE_COLUMNS)
 

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 COVERAGE_FILE = "interval_coverage.csv"
 SHOWN_SHAPES = {"normal": "of the time", "collapse": "if one seed in ten collapses"}
-"""The shapes whose coverage captions say, and how."""
+"""The simulated shapes of a cell's scores whose coverage captions say, and the words for each."""
 SOURCE_CELLS = 46
 """Simulated cells that are one source, as many as the released runs have of a dataset."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated:
-    """An estimate of a contrast, with the interval, the test and the seeds that it is by."""
+    """An estimate of a contrast, with the kind of interval, the test and the seeds that gave it."""
 
     estimate: Estimate
     interval: str
@@ -59,9 +59,9 @@ class Interval:
     tests: str
     """The test of contrasts of runs, for the legend of the findings."""
     of_runs: Callable[[Cells, Sequence[Term]], Estimated | None]
-    """The estimate of a contrast whose cells have runs; None where they do not decide it."""
+    """Returns the estimate of a contrast whose cells have runs; None where a cell has only one seed."""
     of_cells: Callable[[Student], Student] | None = None
-    """From Welch's estimate of printed cells to this kind's; None: only runs can give it."""
+    """Turns Welch's estimate of printed cells into this kind's; None: only runs can give it."""
     tests_of_cells: str = ""
     """The test of contrasts of printed cells, for the legend of the findings."""
     test_of_cells: str = ""
@@ -104,16 +104,18 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
     # Where all terms cancel (a model against itself), `paired` gives the least error that could be seen, that of one
     # test instance; Welch's would be 0.
-    welch = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
-    if welch is None:
+    estimate = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
+    if estimate is None:
         return None
     groups = cells.joint(terms)
     if len(groups) != 1:
-        return Estimated(estimate=welch, interval="t", test="Welch")
-    # Several cells of the same pretrainings are summed within each pretraining; there is one more of these than df.
-    is_within = len(groups[0]) > 1
-    seeds = (round(welch.df) + 1,) if is_within else ()
-    return Estimated(estimate=welch, interval="t", test="Student's t", seeds=seeds)
+        return Estimated(estimate=estimate, interval="t", test="Welch")
+    # Several cells of the same pretrainings were summed within each, so that the degrees of freedom are one less than
+    # the pretrainings.
+    seeds: tuple[int, ...] = ()
+    if len(groups[0]) > 1:
+        seeds = (round(estimate.df) + 1,)
+    return Estimated(estimate=estimate, interval="t", test="Student's t", seeds=seeds)
 
 
 def _normal(estimate: Student) -> Student:
@@ -128,14 +130,15 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     from analysis.statistics.estimates import student_estimate
 
     # The released runs give the printed digits only with 1.96 and the sample standard deviation, not with Student's t.
-    welch = cells.welch(terms)
-    if welch is None:
+    estimate = cells.welch(terms)
+    if estimate is None:
         return None
-    if len(terms) == 1 and terms[0].weight == 1:
-        # Seeds that agree keep an error of 0, as in the paper.
-        welch = student_estimate(cells.values_of(terms[0].cell))
+    is_score = len(terms) == 1 and terms[0].weight == 1
+    if is_score:
+        # Seeds that agree keep an error of 0, as in the paper; `welch` has the least error that could be seen.
+        estimate = student_estimate(cells.values_of(terms[0].cell))
     return Estimated(
-        estimate=_normal(welch), interval="paper", test="normal approximation"
+        estimate=_normal(estimate), interval="paper", test="normal approximation"
     )
 
 
@@ -145,15 +148,16 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
     from analysis.evidence.contrasts import weights_of
 
-    weights = weights_of(terms)
-    used = sorted(weights)  # in one order, so that A - B mirrors B - A
-    if not used:
+    weights_by_cell = weights_of(terms)
+    # In one order, so that the cells of A - B and of B - A get the same draws.
+    ordered = sorted(weights_by_cell)
+    if not ordered:  # all terms cancel
         return _t(cells, terms)
-    summaries = np.array([cells.summary(cell) for cell in used], dtype=np.float64)
+    summaries = np.array([cells.summary(cell) for cell in ordered], dtype=np.float64)
     means, errors, counts = summaries.T
-    places = [(task, dataset) for _, task, dataset in used]
-    factors = np.array([weights[cell] for cell in used])
-    estimate = cells.pools.estimate(places, factors, means, errors, counts)
+    places = [(task, dataset) for _, task, dataset in ordered]
+    weights = np.array([weights_by_cell[cell] for cell in ordered])
+    estimate = cells.pools.estimate(places, weights, means, errors, counts)
     if estimate is None:
         return _t(cells, terms)
     return Estimated(estimate=estimate, interval="pooled", test="pooled bootstrap t")
@@ -165,18 +169,21 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     from analysis.evidence.pooled import FEWEST_SEEDS
     from analysis.statistics.estimates import apart_bootstrap, is_flat, seed_bootstrap
 
-    weights = weights_of(terms)
-    rows = [cells.values_of(cell) for cell in weights]
+    weights_by_cell = weights_of(terms)
+    rows = [cells.values_of(cell) for cell in weights_by_cell]
+    weights = list(weights_by_cell.values())
+    if not rows:  # all terms cancel
+        return _t(cells, terms)
+    fewest_seeds = min(len(row) for row in rows)
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
-    if not rows or min(map(len, rows)) < FEWEST_SEEDS or all(map(is_flat, rows)):
+    if fewest_seeds < FEWEST_SEEDS or all(is_flat(row) for row in rows):
         return _t(cells, terms)
     if len(rows) == 1:
         [row] = rows
-        [weight] = weights.values()
+        [weight] = weights
         estimate = seed_bootstrap(weight * row, cells.seed_resamples(len(row)))
     else:
-        factors = list(weights.values())
-        estimate = apart_bootstrap(rows, factors, cells.resamples, cells.seed)
+        estimate = apart_bootstrap(rows, weights, cells.resamples, cells.seed)
     return Estimated(
         estimate=estimate,
         interval="bootstrap",
@@ -193,10 +200,11 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     if values is None:
         return _crossed_apart(cells, terms)
     # The contrast within shared seeds would drop the seeds that one cell has and others lack.
-    most_seeds = max(cells.summary(term.cell)[2] for term in terms)
-    if most_seeds > len(values):
+    seed_counts = [len(cells.values_of(term.cell)) for term in terms]
+    if max(seed_counts) > len(values):
         return _crossed_apart(cells, terms)
-    # The seeds of two models share only the test instances; on NQ each run has other queries, so not even those.
+    # Scores of one seed under two models share only the test instances. Where each run has other instances, as on NQ,
+    # they share nothing, so that a pairing by seed has no reason.
     shares_instances = any(is_paired(name) for _, _, name in cells.weighted(terms))
     if len(terms) > 1 and not shares_instances:
         return _crossed_apart(cells, terms)
@@ -207,9 +215,9 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
             return None
         test = f"{by_t.test} (instances missing)"
         return replace(by_t, interval="crossed", test=test)
-    # A score ends where the metric does; a difference is far from its ends.
-    is_level = len(terms) == 1 and terms[0].weight == 1
-    limits = LIMITS if is_level else None
+    # A score may be close to the ends of its metric; a difference is far from its own.
+    is_score = len(terms) == 1 and terms[0].weight == 1
+    limits = LIMITS if is_score else None
     estimate = crossed_estimate(values, *covariance, limits=limits)
     # Where neither seeds nor instances move the contrast, its error is the least that could have been seen.
     if estimate.error == 0:
@@ -223,29 +231,33 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 
 
 def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
-    """Return Welch's estimate of cells whose seeds are not paired, with the covariance through shared instances."""
+    """Return Welch's estimate of cells whose seeds are not paired, with the variance over their shared instances added.
+
+    Where the instances are not known, or the error over seeds is 0, return `_t`.
+    """
     from analysis.evidence.contrasts import weights_of
     from analysis.statistics.estimates import Student
 
     if cells.covariances is None:
         return _t(cells, terms)
-    shared = cells.covariances.between_cells(cells.weighted(terms))
-    if shared is None:
+    of_instances = cells.covariances.between_cells(cells.weighted(terms))
+    if of_instances is None:
         return _t(cells, terms)
-    variance, freedom = shared
+    over_instances, freedom = of_instances
     welch = cells.welch(terms)
+    # Welch's estimate is None where a cell has a single run.
     if welch is None and weights_of(terms):
-        return _of_single_runs(cells, terms, variance, freedom)
+        return _of_single_runs(cells, terms, over_instances, freedom)
     if welch is None or welch.error == 0:
         return _t(cells, terms)
-    by_seeds = welch.error**2
-    total = by_seeds + variance
+    over_seeds = welch.error**2
+    total = over_seeds + over_instances
     # Satterthwaite's degrees of freedom of the sum of two independent variances.
-    uncertain = by_seeds**2 / welch.df + variance**2 / freedom
+    uncertain = over_seeds**2 / welch.df + over_instances**2 / freedom
     estimate = Student(
         effect=welch.effect,
         error=math.sqrt(total),
-        instance_share=variance / total,
+        instance_share=over_instances / total,
         df=total**2 / uncertain,
     )
     return Estimated(
@@ -256,13 +268,15 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
 def _of_single_runs(
     cells: Cells, terms: Sequence[Term], variance: float, freedom: float
 ) -> Estimated:
-    """Return the estimate over test instances only, where a cell has one run, such as that of a model not trained.
+    """Return the estimate of a contrast in which a cell has one run, such as that of a model that is not trained.
+
+    The error of such a cell is only that over test instances; cells with several runs add theirs over seeds.
 
     Args:
         cells: the scores.
-        terms: what is estimated.
-        variance: over test instances, in squared points.
-        freedom: its degrees of freedom.
+        terms: the weighted sum that is estimated.
+        variance: of the sum over test instances, in squared points.
+        freedom: degrees of freedom of that variance.
     """
     from analysis.evidence.contrasts import weights_of
     from analysis.statistics.estimates import Student
@@ -274,11 +288,12 @@ def _of_single_runs(
         effect += weight * mean
         if count > 1:
             variances.append(((weight * error) ** 2, count - 1.0))
+    # Satterthwaite's degrees of freedom of the sum of independent variances: its square over `uncertain`.
     total = math.fsum(part for part, _ in variances)
-    squares = math.fsum(part**2 / df for part, df in variances)
+    uncertain = math.fsum(part**2 / part_df for part, part_df in variances)
     # Where runs answer every instance alike, the variance is 0, and nothing can be divided by it.
     instance_share = variance / total if total else 0.0
-    df = total**2 / squares if squares else math.inf
+    df = total**2 / uncertain if uncertain else math.inf
     estimate = Student(
         effect=effect,
         error=math.sqrt(total),
@@ -345,14 +360,15 @@ DEFAULT_OF_CELLS = T
 def caption_of(
     seen: Iterable[tuple[int, str]], link: str = ", which ", n_cells: int | None = None
 ) -> str:
-    """Return the words of a caption for the intervals seen, with their measured coverages.
+    """Return the words of a caption for the intervals of some scores, with their measured coverages.
 
     Args:
-        seen: of every score its number of seeds and the name of its interval; single seeds have none.
-        link: between an interval and its coverage.
-        n_cells: cells of the smallest pool, where they are known.
+        seen: of every score its number of seeds and the name of its interval.
+        link: words between an interval and its coverage.
+        n_cells: number of cells in the smallest pool of the pooled bootstrap; None: not known.
     """
-    # The coverage is that of the score with the fewest seeds: from most to fewest, the last one stays.
+    # The coverage is that of the score with the fewest seeds: from most to fewest, the last number stays. A single seed
+    # has no interval, except over test instances.
     fewest_seeds: dict[str, int] = {}
     for n_seeds, name in sorted(seen, reverse=True):
         if n_seeds > 1 or name == CROSSED.name:
@@ -370,19 +386,22 @@ def caption_of(
 
 
 class _Simulated(NamedTuple):
-    """What was simulated together: one row of the file of coverages."""
+    """The conditions of a simulation: one row of the file of coverages."""
 
     interval: str
+    """Name of the interval."""
     shape: str
+    """Name of the distribution of a cell's scores over seeds."""
     n_seeds: int
     n_cells: int
+    """Cells of a dataset."""
 
 
 class Coverage(NamedTuple):
-    """How often an interval held the true mean, and what was simulated."""
+    """How often an interval held the true mean, and with how many seeds and cells that was simulated."""
 
     share: float
-    """0 to 1."""
+    """Share of the simulations, 0 to 1."""
     n_seeds: int
     n_cells: int
     """Cells of a dataset."""
@@ -404,34 +423,34 @@ def _coverages() -> dict[_Simulated, float]:
 def measured_coverage(
     interval: str, shape: str, n_seeds: int, n_cells: int = SOURCE_CELLS
 ) -> Coverage | None:
-    """Return the coverage with as many seeds and cells as asked for, or the next fewer that were simulated.
+    """Return the coverage with so many seeds and cells, or with the next smaller numbers that were simulated.
 
-    An interval that depends on no other cells was simulated with `SOURCE_CELLS` cells.
-
-    None: nothing was simulated for that interval, or not with so few seeds.
+    Return None where that interval was not simulated, or not with so few seeds.
     """
     simulated = []
     for key in _coverages():
-        is_asked = key.interval == interval and key.shape == shape
-        if is_asked and key.n_seeds <= n_seeds:
+        is_same_kind = key.interval == interval and key.shape == shape
+        if is_same_kind and key.n_seeds <= n_seeds:
             simulated.append(key)
     if not simulated:
         return None
     seeds = max(key.n_seeds for key in simulated)
     pool_sizes = sorted(key.n_cells for key in simulated if key.n_seeds == seeds)
     not_larger = [size for size in pool_sizes if size <= n_cells]
+    # An interval that does not depend on other cells was simulated with `SOURCE_CELLS` cells only.
     cells = max(not_larger, default=pool_sizes[0])
     share = _coverages()[_Simulated(interval, shape, seeds, cells)]
     return Coverage(share, seeds, cells)
 
 
 def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> str:
-    """Return `covers the true mean 95 % of the time in simulations (...)`; empty where it was not simulated.
+    """Return `covers the true mean 95 % of the time (...) in simulations with ...`; empty for what was not simulated.
 
     Args:
-        interval: its name.
-        n_seeds: of the score with the fewest.
-        n_cells: of the smallest pool; None: not known, so that the range over what was simulated is said.
+        interval: name of the interval.
+        n_seeds: seeds of the score that has the fewest.
+        n_cells: cells of the smallest pool of the pooled bootstrap; None: not known. The words then give the range from
+            the smallest pool to one of `SOURCE_CELLS` cells.
     """
     from analysis.evidence.pooled import FEWEST_CELLS
 
@@ -450,23 +469,24 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
         shares.append(f"{percents} % {words}")
     first, *others = shares
     more = f" ({', '.join(others)})" if others else ""
-    of_first = next(iter(by_shape.values()))
-    simulated = f"{of_first[0].n_seeds} seeds"
+    # All shapes were simulated with the same numbers of seeds and cells, so that the first says them.
+    of_first_shape = next(iter(by_shape.values()))
+    simulated = f"{of_first_shape[0].n_seeds} seeds"
     # The other intervals do not depend on how many models a source has.
     if interval == POOLED.name:
-        models = _range(coverage.n_cells for coverage in of_first)
+        models = _range(coverage.n_cells for coverage in of_first_shape)
         simulated = f"{simulated} and {models} models"
     return f"covers the true mean {first} in simulations with {simulated}{more}"
 
 
 def _range(values: Iterable[float]) -> str:
-    """Return `94` or `92 to 94`."""
+    """Return the range of some numbers without decimals: `92 to 94`, or `94` where they are alike."""
     low, *more = dict.fromkeys(f"{value:.0f}" for value in sorted(values))
     return f"{low} to {more[-1]}" if more else low
 
 
 def _refusal(why: str, others: Callable[[Interval], bool]) -> UserError:
-    """Return the error that says why, and names the intervals to choose instead."""
+    """Return the error of a refused interval: `why`, and as the choice all intervals of which `others` is true."""
     *names, last = [name for name, interval in INTERVALS.items() if others(interval)]
     choice = f"{', '.join(names)} or {last}" if names else last
     return UserError(f"{why} choose --interval {choice}")

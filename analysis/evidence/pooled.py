@@ -1,11 +1,12 @@
 """The pooled bootstrap t: a dataset's cells lend each other the shape of their seeds' errors.
 
-Five seeds say little about the tails of their own distribution, 46 cells of five seeds say much. The standardised
-residuals of all of a source's cells of a dataset are one pool; t* is what Welch's statistic of a contrast would be if
-every cell's seeds were drawn from the pool of its dataset, scaled by the cell's own spread. The averages of a task,
-taken within each seed, have a pool of their own. No shape is assumed but that the cells of a pool share theirs. Cells
-are taken as independent: fine-tuning seeds of two models have nothing in common (docs/claims.md), nor have queries
-of NQ. Scores of one pretraining are not, and get Welch's t (`analysis.evidence.cells.Cells.parts`).
+Five seeds say little about the tails of their own distribution, 46 cells of five seeds say much. A residual is a seed's
+deviation from the mean of its cell, divided by the cell's standard deviation. The residuals of all of a source's cells
+of a dataset are one pool; t* is what Welch's statistic of a contrast would be if every cell's seeds were drawn from the
+pool of its dataset, scaled by the cell's own spread. The averages of a task, taken within each seed, have a pool of
+their own. No shape is assumed but that the cells of a pool share theirs. Cells are taken as independent: fine-tuning
+seeds of two models have nothing in common (docs/claims.md), nor have queries of NQ. Scores of one pretraining are not
+independent, and get Welch's t (`analysis.evidence.cells.Cells.parts`).
 """
 
 from __future__ import annotations
@@ -33,35 +34,36 @@ FEWEST_CELLS = 5
 EQUAL_TAILS_FROM = 10
 """Cells from which levels have equal tails: the skew of a smaller pool is often that of one of its cells."""
 FEWEST_SEEDS = 4
-"""Seeds of a cell below which it is given Student's t and lends none: two seeds' residuals are always ±1."""
+"""Seeds of a cell below which it gets Student's t and lends no residuals: those of two seeds are always ±1."""
 
 
 class _Pool(NamedTuple):
-    """The residuals that the cells of one place lend each other."""
+    """The residuals of all cells of one place."""
 
     residuals: Array
-    """Standardised, ascending."""
+    """Ascending."""
     cells: int
-    """Cells with a spread, from which the residuals are."""
+    """Number of cells that the residuals are of: those with seeds enough that do not all agree."""
 
 
 class _Bank(NamedTuple):
-    """What every resample of one cell's seeds gives."""
+    """All resamples of one cell's seeds: of each the mean and the variance."""
 
     means: Array
-    """(n_resamples,) in standard errors of the cell."""
+    """(n_resamples,) deviations from the cell's mean, in standard errors of the cell."""
     variances: Array
-    """(n_resamples,) in variances of the cell."""
+    """(n_resamples,) as multiples of the cell's variance."""
 
 
 class ResidualPools:
-    """The pools of a source, and the resamples drawn from them; the same ones whatever was asked before."""
+    """The pools of a source, and the resamples drawn from them; they do not depend on the order of the calls."""
 
     def __init__(self, values: pd.DataFrame, resamples: int, seed: int) -> None:
         """Take the scores by seed, as `analysis.evidence.cells.seed_scores` returns them."""
         self._resamples = resamples
         self._seed = seed
         self._banks: dict[tuple[Place, int, int], _Bank] = {}
+        """By place, number of seeds, and a number that tells apart the cells of a contrast that share both."""
         residuals: dict[Place, list[Array]] = {}
         rows = zip(values.index, values.to_numpy(), strict=True)
         for (_, task, dataset), row in rows:
@@ -72,12 +74,13 @@ class ResidualPools:
                 of_place.append(_standardised(scores))
         self._pools: dict[Place, _Pool] = {}
         for place, of_place in residuals.items():
+            # The empty array is for a place without residuals: nothing cannot be concatenated.
+            pool = np.concatenate([np.empty(0), *of_place])
             # Sorted, so that the draws do not depend on the order of the models.
-            pool = np.sort(np.concatenate([np.empty(0), *of_place]))
-            self._pools[place] = _Pool(residuals=pool, cells=len(of_place))
+            self._pools[place] = _Pool(residuals=np.sort(pool), cells=len(of_place))
 
     def cells(self, terms: Iterable[Term]) -> int:
-        """Return the number of cells in the smallest pool of some scores; 0 if a score has no pool, as printed ones."""
+        """Return the number of cells in the smallest pool of some scores; 0 if one has no pool, as a printed one."""
         counts = []
         for term in terms:
             pool = self._pools.get((term.task, term.dataset))
@@ -94,25 +97,29 @@ class ResidualPools:
     ) -> Student | Studentised | None:
         """Return the estimate of a weighted sum of the means of some cells.
 
-        The interval of a level (weights that do not sum to 0) has equal tails if there are `EQUAL_TAILS_FROM` cells, so
-        that collapsed seeds lengthen it on one side only. In a difference skewness cancels: its interval is symmetric,
-        and at least as wide as Welch's.
+        The interval of a level (weights that do not sum to 0) has equal tails if each pool has `EQUAL_TAILS_FROM`
+        cells, so that collapsed seeds lengthen it on one side only. In a difference skewness cancels: its interval is
+        symmetric, and at least as wide as Welch's.
 
         Args:
             places: of each cell, the task and the dataset (or `average`).
-            weights, means, errors, counts: (n_cells,) the errors are standard errors, the counts numbers of seeds.
+            weights: (n_cells,) of the means in the sum.
+            means: (n_cells,) over seeds.
+            errors: (n_cells,) standard errors of the means.
+            counts: (n_cells,) numbers of seeds.
 
         Returns:
-            The estimate (Welch's, if no resample has a variance); None where a cell has fewer than `FEWEST_SEEDS`, or a
-            place fewer cells than `FEWEST_CELLS`.
+            The estimate (Welch's, if no resample has a variance); None where a cell has fewer than `FEWEST_SEEDS`, or
+            the pool of a place is from fewer than `FEWEST_CELLS` cells.
         """
         fewest_cells = min(self._pools[place].cells for place in places)
         if counts.min() < FEWEST_SEEDS or fewest_cells < FEWEST_CELLS:
             return None
         welch = welch_estimate(means, errors, counts, weights)
-        errors_drawn, variances_drawn = np.zeros((2, self._resamples))
-        # A bank holds resamples of a cell's mean. Cells with the same place and number of seeds get different banks, so
-        # that their errors are independent.
+        # Of every resample: how far its sum is from that of the cells' means, and the variance that its seeds give.
+        errors_drawn = np.zeros(self._resamples)
+        variances_drawn = np.zeros(self._resamples)
+        # Cells with the same place and number of seeds get different banks, so that their errors are independent.
         banks_used: Counter[tuple[Place, int]] = Counter()
         weighted_errors = weights * errors
         for place, seeds, weighted_error in zip(
@@ -123,11 +130,11 @@ class ResidualPools:
             banks_used[place, count] += 1
             errors_drawn += weighted_error * bank.means
             variances_drawn += weighted_error**2 * bank.variances
-        # A resample that drew one residual each time has no variance but rounding, so that its t* has no meaning.
-        sound = variances_drawn > 1e-24 * welch.error**2
-        if not sound.any():
+        # A resample that drew the same residual every time has no variance but rounding, so that its t* has no meaning.
+        has_variance = variances_drawn > 1e-24 * welch.error**2
+        if not has_variance.any():
             return welch
-        ratios = errors_drawn[sound] / np.sqrt(variances_drawn[sound])
+        ratios = errors_drawn[has_variance] / np.sqrt(variances_drawn[has_variance])
         is_difference = abs(float(weights.sum())) < 1e-9
         return Studentised(
             effect=welch.effect,
@@ -138,7 +145,7 @@ class ResidualPools:
         )
 
     def _bank(self, place: Place, count: int, nth: int) -> _Bank:
-        """Return the resamples of the `nth` cell of that place with so many seeds."""
+        """Return the resamples of a cell with `count` seeds: of the cells in a contrast that share both, the `nth`."""
         task, _ = place
         of_task = [other for other in self._pools if other[0] == task]
         datasets = [other for other in of_task if other[1] != AVERAGE]
@@ -156,15 +163,16 @@ class ResidualPools:
             means = drawn.mean(axis=1, keepdims=True)
             # The means are passed on, so that NumPy does not compute them a second time.
             variances = drawn.var(axis=1, ddof=1, mean=means)
+            # Residuals are in standard deviations of a cell; its standard error is smaller by sqrt(count).
             in_errors = means[:, 0] * math.sqrt(count)
             self._banks[key] = _Bank(means=in_errors, variances=variances)
         return self._banks[key]
 
 
 def _standardised(scores: Array) -> Array:
-    """Return the deviations of scores from their mean, with a mean square of 1."""
+    """Return the residuals of a cell: the deviations of its scores from their mean, with a mean square of 1."""
     deviations = scores - scores.mean()
-    # Over n, not n - 1: what is drawn from the pool then has variance 1, the unit of the resampled means.
-    deviation = np.sqrt((deviations**2).mean())
-    standardised: Array = deviations / deviation
+    # Over n, not n - 1: a residual that is drawn from the pool then has a variance of 1.
+    scale = np.sqrt((deviations**2).mean())
+    standardised: Array = deviations / scale
     return standardised

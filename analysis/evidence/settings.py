@@ -21,7 +21,7 @@ DEFAULT_SEED = 20250701
 @shared_options("from runs to scores")
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How runs become scores: what the options of the command line are called, too."""
+    """How runs become scores; each field is also an option of the command line."""
 
     selection: Annotated[str, Parameter(choices=tuple(SELECTIONS))] = "seed"
     """how runs choose a learning rate (`help sources`)"""
@@ -35,7 +35,9 @@ class Settings:
     """random seed of the bootstrap"""
 
     def __post_init__(self) -> None:
-        _ = SELECTIONS[self.selection], self.method  # refuses unknown names
+        # Looked up only to refuse unknown names.
+        _ = SELECTIONS[self.selection]
+        _ = self.method
         # Of fewer than 100 resamples, 2.5 % at either end are two draws at most.
         if self.resamples < 100:
             raise UserError(
@@ -57,7 +59,7 @@ class Settings:
         return INTERVALS[self.interval] if self.interval else DEFAULT_OF_RUNS
 
     def options(self, usual: Settings) -> list[str]:
-        """Return the command-line options that turn the usual settings into these."""
+        """Return the command-line options of the settings that differ from the usual ones."""
         words = []
         for field in fields(self):
             value = getattr(self, field.name)

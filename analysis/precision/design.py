@@ -1,11 +1,12 @@
 """What a study can show, and how many seeds a difference needs, for the test that `compare` will run.
 
-The difference between two arms has the squared error
+An arm is what is compared with another arm: a model, pretrained once or several times. The difference between two arms
+has the squared error
 
     2 (tau^2 / R + sigma^2 / (R n))
 
-for n fine-tuning seeds of each of an arm's R pretrainings; tau and sigma are the deviations over pretrainings and seeds
-of what is compared, a dataset's score or a task average, which each seed has one of.
+for n fine-tuning seeds of each of an arm's R pretrainings. Each seed has one score, on a dataset or as the average of a
+task; sigma is its standard deviation over seeds, tau that over pretrainings.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ from analysis.sources import Source
 from common.level import ALPHA
 
 MOST_SEEDS = 100_000
-"""More of anything are not said to be enough."""
-_PAIRS, _PAIRS_OF_SOURCE = 120, 6
-"""Pairs of cells that the limit of the pooled bootstrap is simulated with, in all and at most of one source."""
+"""Where more seeds or pretrainings than this would be needed, no number is given."""
+_PAIRS = 120
+"""Pairs of cells that the limit of the pooled bootstrap is simulated with, at least."""
+_PAIRS_OF_SOURCE = 6
+"""The most of them that are of one simulated source."""
 # Written down, since simulating them takes seconds and most plans are at this level.
 _WIDENING = (
     1.08359042,
@@ -68,12 +71,12 @@ POWER = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedStudy:
-    """Two arms that are compared, and how much of everything there is."""
+    """The design of a comparison of two arms."""
 
     seeds: int = N_SEEDS
     """Fine-tuning seeds of each pretraining."""
     pretrainings: int = 1
-    """Of each arm; if several, they are the units of the test."""
+    """Pretrainings of each arm; if several, they are the units of the test."""
     pretraining_sd: float = 0.0
     """Spread between pretrainings, in points; 0: the study is about these alone."""
     tests: int = 1
@@ -87,7 +90,7 @@ class AssumedSpread:
     sd: float
     """Standard deviation of a score over fine-tuning seeds, in points: the median over the cells of a source."""
     cells: int = SOURCE_CELLS
-    """Cells whose seeds do not all agree: too few of them and the pooled bootstrap gives way to Welch's t."""
+    """Cells of a source whose seeds do not all agree; with too few, Welch's t replaces the pooled bootstrap."""
 
 
 class PlannedTest(NamedTuple):
@@ -95,11 +98,12 @@ class PlannedTest(NamedTuple):
 
     name: str
     parts: npt.NDArray[np.float64]
-    """(n, 3) independent parts of the squared error: variance, degrees of freedom (infinite: known), how many of it."""
+    """(n, 3) the squared error as a sum: in each row a variance, the degrees of freedom of its estimate (infinite where
+    it is known), and how many times it is in the sum, with an independent estimate each time."""
     alpha: float = ALPHA
     """Level of the test."""
     wider: float = 1.0
-    """By how much its limit is farther out than Student's."""
+    """The test's limit as a multiple of Student's."""
 
     @property
     def error(self) -> float:
@@ -111,14 +115,15 @@ class PlannedTest(NamedTuple):
         """How many standard errors a difference has to be from 0 to be found.
 
         A test has to estimate its degrees of freedom, and on average finds too few: for five seeds of each of two
-        models 6.7 in place of 8.
+        models 6.7 in place of 8. Its limit follows from the estimated ones.
         """
         variance, freedom, count = self.parts.T
+        # Satterthwaite's degrees of freedom are the squared variance of the whole over the sum of these.
         uncertain = count * variance**2 / freedom
-        # The degrees of freedom that the test estimates on average, not the true ones.
         mean_freedom = math.inf
         if uncertain.any():
-            # An estimate of the variance v with f degrees of freedom has a mean square of v^2 (1 + 2 / f).
+            # With estimated variances, both sides of that fraction are larger on average: the square of an estimate of
+            # the variance v with f degrees of freedom has the mean v^2 (1 + 2 / f).
             mean_of_square = self.error**4 + 2 * uncertain.sum()
             mean_of_uncertain = (uncertain * (1 + 2 / freedom)).sum()
             mean_freedom = mean_of_square / mean_of_uncertain
@@ -126,7 +131,7 @@ class PlannedTest(NamedTuple):
         return float(self.wider * quantile)
 
     def power(self, effect: float) -> float:
-        """Return the chance that it finds a difference of `effect`; 1 without any error.
+        """Return the chance that the test finds a difference of `effect`; 1 without any error.
 
         The statistic is a noncentral t with Satterthwaite's degrees of freedom.
         """
@@ -136,22 +141,23 @@ class PlannedTest(NamedTuple):
         uncertain = float((count * variance**2 / freedom).sum())
         satterthwaite = self.error**4 / uncertain if uncertain else math.inf
         shift = effect / self.error
-        # scipy sometimes gives nan for the tail on the other side, where it is below 1e-7.
+        # The chance to be beyond the limit on the effect's side (the lower tail of the mirrored statistic), and on the
+        # other side, where scipy sometimes gives nan for a tail below 1e-7.
         tails = special.nctdtr(satterthwaite, [-shift, shift], -self.limit)
         return float(np.nansum(tails))
 
     def detectable(self, power: float = POWER) -> float:
-        """Return the difference that it finds with `power`, which is above its level."""
+        """Return the difference that the test finds with a power of `power`, which must be above its level."""
         from scipy import optimize  # takes longer to import than a plan to make
 
         # Power rises with the difference: doubling finds one that is large enough; the smallest lies below it.
         large = self.error
         while self.power(large) < power:
             large *= 2
-        if not large:
+        if not large:  # without any error, every difference is found
             return 0.0
-        found = optimize.brentq(lambda effect: self.power(effect) - power, 0, large)
-        return float(found)
+        smallest = optimize.brentq(lambda effect: self.power(effect) - power, 0, large)
+        return float(smallest)
 
 
 def seeds_needed(
@@ -162,31 +168,33 @@ def seeds_needed(
     paired: bool = False,
     alpha: float = ALPHA,
 ) -> int | None:
-    """Return the fewest seeds a model with which a difference is found with a power of 0.8; None above `MOST_SEEDS`.
+    """Return how many seeds of each model a difference needs, to be found with a power of 0.8; None above `MOST_SEEDS`.
 
     Args:
         effect: the difference, in points.
-        error: its standard error with so many `seeds` of each model, which shrinks with the root of their number.
-        seeds: see there.
-        paired: whether it is taken within each seed, by Student's t, not between models by Welch's.
+        error: the standard error of the difference with `seeds` seeds of each model.
+        seeds: the number of seeds that `error` is for.
+        paired: whether the difference is taken within each seed (Student's t) or between models (Welch's).
         alpha: level of the test.
     """
-    arms = 1 if paired else 2
-    variance = error**2 * seeds / arms
+    # The squared error is `means` times the variance of one seed over `seeds`; paired differences have a single mean.
+    means = 1 if paired else 2
+    variance = error**2 * seeds / means
 
     def power_at(count: int) -> float:
-        parts = np.array([(variance / count, count - 1, arms)])
+        parts = np.array([(variance / count, count - 1, means)])
         return PlannedTest("", parts, alpha).power(effect)
 
     return fewest(power_at, POWER, 2)
 
 
 def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | None:
-    """Return the smallest number from `least` on that has so much power; None if none has.
+    """Return the smallest number of seeds or pretrainings, from `least` on, that has so much power.
 
-    Power rises from `least` + 1 on. One unit whose spread is given has no degrees of freedom to lose, so that two units
-    can have less power than one.
+    None if `MOST_SEEDS` have less.
     """
+    # Asked for by itself: two pretrainings can have less power than one, whose spread has to be given and is taken as
+    # known. From two on, power rises, and the first number that has enough is found by bisection.
     if power_at(least) >= power:
         return least
     counts = range(least + 1, MOST_SEEDS + 1)
@@ -197,20 +205,22 @@ def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | 
 def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
     """Return the test of the difference between two scores that have this spread.
 
-    Of several pretrainings each counts once, with the mean of its seeds. Of several tests, that with the smallest p is
-    planned: below 0.05 over their number.
+    Of several pretrainings, each counts once, with the mean of its seeds. Of several tests, the one with the smallest p
+    is planned: its p has to be below 0.05 over the number of tests.
     """
     seeds, pretrainings = study.seeds, study.pretrainings
     # Holm's adjustment compares the smallest p with the level over the number of tests.
     alpha = ALPHA / study.tests
-    # Variances of an arm's mean, by what moves it.
+    # The variances that pretrainings and seeds give to an arm's mean.
     by_pretraining = study.pretraining_sd**2 / pretrainings
     by_seed = spread.sd**2 / (pretrainings * seeds)
+    # Rows of `PlannedTest.parts`: a variance, its degrees of freedom, and 2 where each arm has an estimate of it.
     if pretrainings > 1:
         of_arm = (by_pretraining + by_seed, pretrainings - 1, 2)
         return PlannedTest("over pretrainings", np.array([of_arm]), alpha)
     of_seeds = (by_seed, seeds - 1, 2)
-    # One pretraining of each arm says nothing of their spread: the one given is taken as known.
+    # With one pretraining of each arm, the spread between pretrainings cannot be estimated: the given one is taken as
+    # known, for both arms together.
     of_pretrainings = (2 * by_pretraining, math.inf, 1)
     parts = np.array([of_seeds, of_pretrainings])
     if spread.cells < FEWEST_CELLS or seeds < FEWEST_SEEDS:
@@ -221,9 +231,9 @@ def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
 
 
 def _widening(seeds: int, cells: int, alpha: float) -> float:
-    """Return the ratio of the pooled bootstrap's limit to Student's limit, for normal seeds.
+    """Return the limit of the pooled bootstrap as a multiple of Student's, for normal seeds.
 
-    With five seeds of 46 cells it is 3 % at a level of 0.05 and 8 % at 0.05 / 12.
+    With five seeds of 46 cells it is 3 % larger at a level of 0.05, and 8 % at 0.05 / 12.
     """
     index = seeds - FEWEST_SEEDS
     if index >= len(_WIDENING):
@@ -235,12 +245,13 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
 
 @cache
 def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
-    """Return `_widening` from simulated seeds: the mean limit of the bootstrap over that of Welch's t."""
+    """Return `_widening` from simulated seeds: the mean limit of the bootstrap, divided by that of Welch's t."""
     limits = []
     models = [str(number) for number in range(cells)]
     keys = [(model, "SC", "planned") for model in models]
     index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
-    # The cells of a source share one pool. The error of the pool (1.4 % of a limit) averages out only over sources.
+    # The cells of a source share one pool, which moves all their limits by a common error (1.4 % of a limit). It
+    # averages out only over sources, so that few pairs of each are taken.
     pairs = min(cells // 2, _PAIRS_OF_SOURCE)
     for source in range(math.ceil(_PAIRS / pairs)):
         generator = np.random.default_rng([seeds, cells, source])
@@ -254,17 +265,19 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
                 Term(weight=1.0, model=first, task="SC", dataset="planned"),
                 Term(weight=-1.0, model=second, task="SC", dataset="planned"),
             ]
-            found = evidence.estimate(terms)
-            assert found is not None
-            _, high = found.estimate.interval(1 - alpha)
-            half = high - found.estimate.effect
-            limits.append(half / found.estimate.error)
+            estimated = evidence.estimate(terms)
+            assert estimated is not None
+            estimate = estimated.estimate
+            _, high = estimate.interval(1 - alpha)
+            # The half-width in standard errors is the limit of a test at this level.
+            limits.append((high - estimate.effect) / estimate.error)
     welch = PlannedTest("Welch", np.array([(1.0, seeds - 1, 2)]), alpha)
     return float(np.mean(limits)) / welch.limit
 
 
 def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSpread]]:
-    """Yield task and dataset, or `average`, with their spread, wherever a cell has two seeds."""
+    """Yield each task and dataset (or `average`) of which a source has a cell with two seeds, and the spread there."""
+    # Standard deviations over seeds, one a cell.
     if source.is_published:
         # The printed half-width is 1.96 sd / sqrt(5).
         halves = published_values().set_index(["task", "dataset"])["ci95"]
@@ -275,7 +288,8 @@ def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSprea
         sds = values[n_seeds >= 2].std(axis=1)
     for key, spreads in sds.groupby(level=["task", "dataset"]):
         task, name = cast("tuple[str, str]", key)
-        # A cell whose seeds all agree is not in the pooled bootstrap's pool; printed cells all count.
+        # A cell whose seeds all agree lends the pooled bootstrap no residuals. A printed spread of 0 may be rounded, so
+        # that all printed cells count.
         cells = spreads.size if source.is_published else int((spreads > 0).sum())
         spread = AssumedSpread(sd=float(spreads.median()), cells=cells)
         yield (str(task), str(name)), spread

@@ -23,10 +23,10 @@ SPREADS = tuple(float(f"{0.01 * 1.05**step:.3g}") for step in range(165))
 """Standard deviations between pretrainings that are tried, in points: 0.01 to about 30."""
 
 MARGIN_FACTORS = (0.5, 0.8, 1.2, 1.5, 2.0)
-"""By what the margins of "on par" and "comparable" are multiplied."""
+"""Factors by which the margins of "on par" and "comparable" are multiplied."""
 
 MOVED = (0.0, 0.1, 0.2, 0.5, 1.0)
-"""Those at which parts are counted and the mean is given."""
+"""Standard deviations between pretrainings, in points, for which the page gives the parts that hold and the mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +36,10 @@ class Overturned:
     main: JudgedFinding
     """The finding as it is judged."""
     spread: Mapping[str, float | None]
-    """By sharing, the smallest standard deviation between pretrainings with which the verdict is gone; None: none tried
-    does, or there is no verdict to overturn."""
+    """By sharing (a key of `SHARED_LUCK`), the smallest of `SPREADS` with which the verdict is lost; None where it is
+    lost with none of them, or there is no verdict to overturn."""
     moved: Mapping[tuple[str, float], JudgedFinding]
-    """By sharing and spread of `MOVED` the finding as it then is."""
+    """By sharing and spread, for each spread of `MOVED`, the finding as it is judged with that spread."""
 
     @property
     def decided(self) -> bool:
@@ -48,13 +48,13 @@ class Overturned:
 
 
 def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
-    """Return how to get results by the interval of `settings`, or by Student's t if that interval has no errors.
+    """Return the function that gives a comparison's result, and a note that is empty unless it is by another interval.
 
-    The text beside it says that Student's t was taken; else it is empty.
-    A spread between pretrainings is added to a standard error.
+    A spread between pretrainings is added to a standard error. If the interval of `settings` has none, results are by
+    Student's t, as the note says.
     """
     result_of = assess(source, settings).result_of
-    words = f"{settings.interval} gives no standard errors, so overturning starts from Student's t."
+    note = f"{settings.interval} gives no standard errors, so overturning starts from Student's t."
     by_t = replace(settings, interval=T.name)
     for finding in STATEMENTS.values():
         for comparison in comparisons(finding.body):
@@ -62,16 +62,20 @@ def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
                 continue
             result = result_of(comparison)
             if result.known and not math.isfinite(result.error):
-                return assess(source, by_t).result_of, words
+                return assess(source, by_t).result_of, note
     return result_of, ""
 
 
 def overturn(result_of: ResultOf) -> list[Overturned]:
-    """Return what overturns the verdict on the answer and on every finding; `result_of`: what a source says."""
+    """Return what overturns the verdict on the answer and on every finding.
+
+    Args:
+        result_of: gives a source's result of a comparison.
+    """
 
     @cache
-    def moved(family: str, sharing: str, sd: float) -> dict[str, JudgedFinding]:
-        """Return a family's findings by id, with this spread added."""
+    def judged_with(family: str, sharing: str, sd: float) -> dict[str, JudgedFinding]:
+        """Return a family's findings by id, judged with a standard deviation of `sd` between pretrainings."""
         results = with_pretraining_spread(result_of, sd, SHARED_LUCK[sharing])
         findings = STATEMENTS.values()
         # Holm's adjustment is over a family, so that no finding of another one is needed.
@@ -79,16 +83,19 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         return judge(members, results)
 
     def smallest_spread(main: JudgedFinding, sharing: str) -> float | None:
-        """Return the smallest of `SPREADS` at which the verdict is lost; it is lost at all larger ones as well."""
+        """Return the smallest of `SPREADS` at which the verdict is lost; None where no spread overturns it."""
 
-        def is_gone(number: int) -> bool:
-            findings = moved(main.finding.family, sharing, SPREADS[number])
+        def is_lost(position: int) -> bool:
+            sd = SPREADS[position]
+            findings = judged_with(main.finding.family, sharing, sd)
             return findings[main.id].outcome != main.outcome
 
-        numbers = range(len(SPREADS))
-        if not OUTCOMES[main.outcome].sided or not is_gone(numbers[-1]):
+        positions = range(len(SPREADS))
+        has_verdict = bool(OUTCOMES[main.outcome].sided)
+        if not has_verdict or not is_lost(positions[-1]):
             return None
-        first = bisect_left(numbers, True, key=is_gone)
+        # By bisection: a verdict that is lost at a spread is lost at all larger ones.
+        first = bisect_left(positions, True, key=is_lost)
         return SPREADS[first]
 
     judged = judge(STATEMENTS.values(), result_of)
@@ -101,13 +108,13 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         for sharing in SHARED_LUCK:
             spread[sharing] = smallest_spread(main, sharing)
             for sd in MOVED:
-                moved_by[sharing, sd] = moved(family, sharing, sd)[main.id]
+                moved_by[sharing, sd] = judged_with(family, sharing, sd)[main.id]
         overturned.append(Overturned(main=main, spread=spread, moved=moved_by))
     return overturned
 
 
 def other_margins(result_of: ResultOf) -> dict[float, dict[str, str]]:
-    """Return by factor of the margins the verdicts that change with it, by finding."""
+    """Return the verdicts that other margins change: by factor of the margins, then by finding, the new verdict."""
     judged = judge(STATEMENTS.values(), result_of)
     changed: dict[float, dict[str, str]] = {}
     for factor in MARGIN_FACTORS:
@@ -123,12 +130,14 @@ def other_margins(result_of: ResultOf) -> dict[float, dict[str, str]]:
 
 
 def _with_margins(node: Node, factor: float) -> Node:
-    """Return the statement with its margins multiplied."""
+    """Return a finding's statement with the margins of its contrasts multiplied by `factor`."""
     if isinstance(node, AtLeast):
         parts = tuple(_with_margins(part, factor) for part in node.parts)
         return replace(node, parts=parts)
+    if not isinstance(node, Contrast) or node.has_direction:
+        return node  # has no margin
     # A range that does not contain 0 (F14's 1 to 3 points) is the paper's claim, not a margin of ours.
-    if not isinstance(node, Contrast) or node.has_direction or not node.holds(0.0):
+    if not node.holds(0.0):
         return node
     low = node.low * factor
     high = node.high * factor

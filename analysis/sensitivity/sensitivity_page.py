@@ -35,9 +35,9 @@ class Sensitivity:
     source: Source
     overturned: tuple[Overturned, ...]
     margins: Mapping[float, Mapping[str, str]]
-    """By factor of the margins the verdicts that are then others, by finding."""
+    """The verdicts that other margins change: by factor of the margins, then by finding, the new verdict."""
     tests: tuple[str, ...]
-    """How the verdicts that it starts from are tested."""
+    """Sentences on how the verdicts are tested before anything is varied."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -56,7 +56,7 @@ class Sensitivity:
 
 
 def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
-    """Return everything about a source, from the analysis of `settings` on.
+    """Return what overturns the verdicts on a source, which are first judged by `settings`.
 
     Raises:
         UserError: an interval or selection rule that the source cannot give.
@@ -155,7 +155,10 @@ def _trunk_rows() -> Rows:
 
 
 def _spread_rows(sensitivity: Sensitivity) -> Rows:
-    """Return rows of findings and of measured spreads, ordered by spread; verdicts that no spread overturns last."""
+    """Return rows of findings and of measured spreads, ordered by spread; verdicts that no spread overturns last.
+
+    A row has a spread for each of the three sharings, then words. A measured spread stands in the first column.
+    """
     by_spread: list[tuple[float, list[str]]] = []
     for overturned in sensitivity.overturned:
         if not overturned.decided:
@@ -166,6 +169,7 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
             f"{main.id}, {main.finding.short}: {main.outcome} "
             f"up to this spread (Holm's p {p} without it)"
         )
+        # None, where no spread that was tried overturns the verdict, is sorted last.
         spreads = [math.inf if sd is None else sd for sd in overturned.spread.values()]
         shown = [_spread_text(sd) for sd in spreads]
         by_spread.append((min(spreads), [*shown, words]))
@@ -181,30 +185,34 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
 
 
 def _spread_text(sd: float) -> str:
-    """Return a spread that overturns a verdict, or that it is above all that were tried."""
+    """Return a spread that overturns a verdict as text; `> 30`, the largest that was tried, for an infinite one."""
     if math.isinf(sd):
         return f"> {SPREADS[-1]:.0f}"
     return f"{sd:.2g}"
 
 
 def _moved_rows(sensitivity: Sensitivity) -> Rows:
-    """Return one row per finding with a mean, and one more for each sharing that makes a difference."""
+    """Return the rows of every finding with a mean: one for all sharings that give the same numbers.
+
+    Columns are the spreads of `MOVED`.
+    """
     rows = [["id", "sharing", *(f"sd {sd:g}" for sd in MOVED)]]
     for overturned in sensitivity.overturned:
-        by_cells: dict[tuple[str, ...], list[str]] = {}
+        sharings_of: dict[tuple[str, ...], list[str]] = {}
         for sharing in SHARED_LUCK:
             moved = [overturned.moved[sharing, sd] for sd in MOVED]
-            cells = tuple(filter(None, map(_moved_text, moved)))
-            if cells:
-                by_cells.setdefault(cells, []).append(sharing)
-        # Sharings that give the same numbers have one row.
-        for cells, sharings in by_cells.items():
-            rows.append([overturned.main.id, "; ".join(sharings), *cells])
+            texts = [_moved_text(finding) for finding in moved]
+            # Without a mean, the texts of all spreads are empty.
+            with_mean = tuple(text for text in texts if text)
+            if with_mean:
+                sharings_of.setdefault(with_mean, []).append(sharing)
+        for texts_of_row, sharings in sharings_of.items():
+            rows.append([overturned.main.id, "; ".join(sharings), *texts_of_row])
     return rows
 
 
 def _moved_text(moved: JudgedFinding) -> str:
-    """Return how many parts hold, and the interval of the mean; empty without a mean."""
+    """Return how many parts of a finding hold, and the interval of its mean effect; empty without a mean."""
     mean = moved.mean
     if mean is None or not mean.known:
         return ""

@@ -1,8 +1,9 @@
 """Seeds crossed with test instances, or with clusters of them: the error of a mean over both at once.
 
 Instances of one cluster (the questions of one passage) are right or wrong together, so clusters are what is sampled:
-a cluster contributes its sum, and the degrees of freedom count clusters. All functions are pure but for the reading of
-the instances (`InstanceCovariance.of`). NQ's split differs run by run, so there runs have nothing in common.
+a cluster contributes its sum, and the degrees of freedom count clusters. Runs are paired if they are tested on the same
+instances. Those of NQ are not: its split differs run by run. All functions are pure but for the reading of the
+instances (`InstanceCovariance.of`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ Weighted = tuple[float, str, str]
 """A weight, a model and a dataset."""
 
 _ADDED = 2
-"""Clusters added at either limit where the data reach it: half the square of 1.96, as Agresti and Coull (1998) add."""
+"""Clusters that are added at each limit of the scores where the interval would leave them: half the square of 1.96, as
+Agresti and Coull (1998) add."""
 _MANY = 1e9
 """Degrees of freedom that stand for infinitely many."""
 
@@ -56,6 +58,7 @@ def cluster_sums(values: Array, clusters: Clusters) -> Array:
     >>> cluster_sums(scores, np.array([7, 7, 9, 9]))
     array([1., 2.])
     """
+    # With its instances side by side, a cluster is what lies between two starts.
     order = np.argsort(clusters, kind="stable")
     _, starts = np.unique(clusters[order], return_index=True)
     sums: Array = np.add.reduceat(values[..., order], starts, axis=-1)
@@ -67,9 +70,10 @@ def covariance_of_means(
 ) -> Array:
     """Return the covariance of runs' mean scores over samples of test instances.
 
-    It is what a bootstrap over clusters would estimate by drawing; for means no drawing is needed. A cluster's sum of
-    residuals is divided by the root of 1 minus the cluster's share of the instances (CR2; Bell and McCaffrey 2002), so
-    that it is unbiased for independent instances and few clusters.
+    It is what a bootstrap over clusters would estimate by drawing; for means no drawing is needed. A residual is an
+    instance's score less the run's mean. The sum of a cluster's residuals is divided by the root of 1 minus the
+    cluster's share of the instances (CR2; Bell and McCaffrey 2002), so that the covariance is unbiased for independent
+    instances and few clusters.
 
     Args:
         scores: (n_runs, n_instances).
@@ -85,12 +89,14 @@ def covariance_of_means(
            [0.04166667, 0.08333333]])
     """
     count = scores.shape[1]
+    # Without clusters, each instance is one of size 1, whose sum is its own residual.
     sums = scores - scores.mean(axis=1, keepdims=True)
     sizes = np.ones(count)
     if clusters is not None:
         sums, sizes = cluster_sums(sums, clusters), cluster_sums(sizes, clusters)
     if len(sizes) < 2:
         return np.zeros((len(scores), len(scores)))
+    # Divided by the number of instances, since the covariance is of means.
     sums = sums / (count * np.sqrt(1 - sizes / count))
     # NQ is halved anew for every run, so that no two runs share a sample of queries.
     if not paired:
@@ -103,8 +109,8 @@ def covariance_of_means(
 def freedom_of(clusters: Clusters | int) -> float:
     """Return the degrees of freedom of a variance over clusters (Bell and McCaffrey 2002).
 
-    For equal clusters it is their number less 1, less for unequal ones: Satterthwaite's for instances that agree within
-    their clusters, so that the large ones decide.
+    For equal clusters they are one less than the clusters, for unequal ones still fewer: they are Satterthwaite's for
+    instances that agree within their clusters, so that the large clusters decide.
 
     Args:
         clusters: (n_instances,) labels, or the number of instances that stand for themselves.
@@ -119,24 +125,27 @@ def freedom_of(clusters: Clusters | int) -> float:
     """
     if isinstance(clusters, int):
         return max(float(clusters - 1), 1.0)
-    shares = np.unique(clusters, return_counts=True)[1] / len(clusters)
+    _, sizes = np.unique(clusters, return_counts=True)
+    shares = sizes / len(clusters)
     if len(shares) < 2:
         return 1.0
-    # The quadratic form of the variance in the clusters' means: a (1 - p - p' + sum p^2) a', and its trace squared over
-    # the trace of its square, without a matrix of all pairs.
-    # CR2's division by 1 minus the share makes of the squares these weights.
+    # The variance is a sum over clusters: weight x (the cluster's mean - the mean of all)^2. By CR2 the weights are:
     weights = shares**2 / (1 - shares)
+    # With p for a cluster's share and S for the sum of all p^2, the deviations in brackets have the covariance
+    # S - p_i - p_j of two clusters and 1 + S - 2 p_i of one, if the means of clusters are independent and vary alike.
+    # Satterthwaite's degrees of freedom are trace(WC)^2 / trace(WCWC), for the weights W and these covariances C.
     squares = float((shares**2).sum())
     diagonal = weights * (1 - 2 * shares + squares)
+    trace = float(diagonal.sum())
+    # The sum of w_i w_j (S - p_i - p_j)^2 over all pairs, multiplied out, so that no matrix of all pairs is needed.
     first = float(weights.sum())
     second = float((weights * shares).sum())
     third = float((weights * shares**2).sum())
     pairs = 2 * third * first + 2 * second**2
     pairs += squares**2 * first**2
     pairs -= 4 * squares * second * first
-    # The part of `pairs` in which a cluster is paired with itself.
+    # Where a cluster is paired with itself, the diagonal takes the place of the term of the sum.
     self_pairs = weights * (squares - 2 * shares)
-    trace = float(diagonal.sum())
     trace_of_square = float((diagonal**2 - self_pairs**2).sum()) + pairs
     return trace**2 / trace_of_square
 
@@ -146,14 +155,14 @@ def crossed_variance(
 ) -> tuple[float, float, float]:
     """Return the variance of a mean over seeds and test instances together, crossed random factors.
 
-    The variance of the mean is S^2 / n, which holds what differs between seeds (their own effect and their
-    interaction with the instances), plus what all seeds have in common because they share the test instances: the
-    covariance between seeds over samples of the instances. Adding the variance over samples of the mean itself
-    would count the interaction twice. Where runs are not paired by instance (NQ) that covariance is zero, and
-    S^2 / n holds the instances already.
+    The variance of the mean has two parts. S^2 / n, with S^2 the variance over the n seeds, holds what differs between
+    seeds: their own effect and their interaction with the instances. The covariance between seeds over samples of the
+    instances is what all seeds have in common because they share the test instances. Adding the variance of the mean
+    itself over such samples would count the interaction twice. Where runs are not paired by instance (NQ) that
+    covariance is zero, and S^2 / n holds the instances already.
 
     Args:
-        values: (n_seeds,) on the test set as it is; two or more.
+        values: (n_seeds,) a score or contrast of each seed, on the test set as it is; two or more.
         covariance: (n_seeds, n_seeds) of the seeds over samples of the instances.
         freedom: degrees of freedom of the covariance (`freedom_of`).
 
@@ -169,10 +178,10 @@ def crossed_variance(
     over_seeds = float(values.var(ddof=1)) / count
     # Without the diagonal: the covariance of a seed with itself is already in the variance over seeds.
     between = float(covariance.sum() - np.trace(covariance))
-    # An estimated covariance can be below 0, a part of a variance cannot.
+    # The mean over pairs of seeds. An estimated covariance can be below 0, a part of a variance cannot.
     over_instances = max(0.0, between / (count * (count - 1)))
     total = over_seeds + over_instances
-    # As shares: squares of small variances would be below the smallest float.
+    # Satterthwaite's formula, with shares of the total: squares of small variances would be below the smallest float.
     share = over_seeds / (total or 1.0)
     uncertain = share**2 / (count - 1) + (1 - share) ** 2 / freedom
     df = 1 / uncertain if uncertain else math.inf
@@ -181,17 +190,19 @@ def crossed_variance(
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedStudent(Student):
-    """An estimate of a score within limits.
+    """An estimate of a score that has limits, such as 0 and 100 %.
 
-    Student's interval is as wide for a lucky test set near 100 % as for an unlucky one, whose error looks larger; the
-    score interval (Wilson 1927, with the effective sample size that the error stands for) takes the error that each
-    possible mean would have. Where Student's would leave the limits, the error itself cannot be believed: few instances
-    or none were lost. There two clusters are added at either limit (Agresti and Coull 1998).
+    Near a limit, the error of a score depends on the score: of a lucky test set it is smaller than of an unlucky one.
+    Student's interval takes the error as given. Wilson's score interval (1927), with the effective sample size that the
+    error stands for, takes for each possible mean the error that it would have. Where Student's would leave the limits,
+    the error itself cannot be believed: few instances or none were lost. There two clusters are added at each limit
+    (Agresti and Coull 1998).
     """
 
     limits: tuple[float, float]
+    """The least and the largest score."""
     centre: float | None = None
-    """The middle of the interval where clusters were added at the limits; else the score interval has another."""
+    """The middle of Student's interval where clusters were added at the limits; None: the interval is Wilson's."""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval, within the limits."""
@@ -200,15 +211,16 @@ class BoundedStudent(Student):
         low, high = self.limits
         if self.centre is not None:
             return max(self.centre - half, low), min(self.centre + half, high)
-        # Wilson's interval: all means whose half-width would reach the mean seen, the variance being that of a share,
-        # mean x (1 - mean).
-        room = (self.effect - low) * (high - self.effect)
+        # A score varies like a share: the variance of a mean m is proportional to (m - low) (high - m). Wilson's
+        # interval holds every m that is at most as far from the effect as its own half-width. Its ends are the two
+        # solutions of (effect - m)^2 = ratio (m - low) (high - m).
+        room = (self.effect - low) * (high - self.effect)  # above 0, else there is a centre
         ratio = half**2 / room  # squared quantile over effective size
-        pulled = self.effect + ratio * (low + high) / 2  # towards the middle
-        at_centre = (ratio * (high - low) / 2) ** 2
+        pulled = self.effect + ratio * (low + high) / 2  # towards the middle of the limits
+        at_middle = (ratio * (high - low) / 2) ** 2
         centre = pulled / (1 + ratio)
-        spread = math.sqrt(ratio * room + at_centre) / (1 + ratio)
-        return centre - spread, centre + spread
+        half_width = math.sqrt(ratio * room + at_middle) / (1 + ratio)
+        return centre - half_width, centre + half_width
 
 
 def crossed_estimate(
@@ -224,7 +236,7 @@ def crossed_estimate(
         values: (n_seeds,) contrast within each seed, on the test set as it is; two or more.
         covariance: (n_seeds, n_seeds) of the same over samples of the instances (see `crossed_variance`).
         freedom: degrees of freedom of the covariance.
-        limits: least and largest score, where the contrast is one; None of a difference, which is far from its own.
+        limits: least and largest score, if the contrast is a score; None for a difference, which is far from its own.
 
     >>> differences = np.array([1.0, 2.0, 3.0])
     >>> estimate = crossed_estimate(differences, np.full((3, 3), 0.25), freedom=871)
@@ -240,10 +252,13 @@ def crossed_estimate(
         quantile = float(special.stdtrit(df, 0.5 + LEVEL / 2))
         half = quantile * math.sqrt(over_seeds + over_instances)
         if effect - half <= low or effect + half >= high:
-            added = _with_added(values, covariance, freedom, limits)
-            over_seeds, over_instances, df = crossed_variance(*added)
-            shifted, _, _ = added
-            centre = float(shifted.mean())
+            values, covariance, freedom = _with_added(
+                values, covariance, freedom, limits
+            )
+            over_seeds, over_instances, df = crossed_variance(
+                values, covariance, freedom
+            )
+            centre = float(values.mean())
     variance = over_seeds + over_instances
     share = over_instances / variance if variance > 0 else 0.0
     error = math.sqrt(variance)
@@ -262,24 +277,26 @@ def crossed_estimate(
 def _with_added(
     values: Array, covariance: Array, freedom: float, limits: tuple[float, float]
 ) -> tuple[Array, Array, float]:
-    """Return values, covariance and degrees of freedom with `_ADDED` clusters of mean size at either limit."""
+    """Return the arguments of `crossed_variance` with `_ADDED` more clusters at each limit, all of the mean size."""
     low, high = limits
     # Equal clusters have one degree of freedom fewer than there are clusters.
     count = min(freedom, _MANY) + 1
     total = count + 2 * _ADDED
-    mean = (count * values + _ADDED * (low + high)) / total
-    # Sums of squares about the new mean: within the old clusters, from the shift of the mean, and of the added ones.
-    within = count * (count - 1) * covariance
-    shift = values - mean
-    squares = within + count * np.outer(shift, shift)
-    below, above = mean - low, high - mean
-    added = np.outer(below, below) + np.outer(above, above)
-    squares = squares + _ADDED * added
-    return mean, squares / (total * (total - 1)), freedom + 2 * _ADDED
+    means = (count * values + _ADDED * (low + high)) / total
+    # For every pair of seeds, the sum over clusters of the products of both seeds' deviations from their new means. The
+    # old clusters give their sum about the old means, which the covariance is made of, and the shift of the means.
+    products = count * (count - 1) * covariance
+    shift = values - means
+    products = products + count * np.outer(shift, shift)
+    # Each added cluster is at a limit.
+    below, above = means - low, high - means
+    at_limits = np.outer(below, below) + np.outer(above, above)
+    products = products + _ADDED * at_limits
+    return means, products / (total * (total - 1)), freedom + 2 * _ADDED
 
 
 def _note_single_instances(datasets: Iterable[str]) -> None:
-    """Say on which datasets instances may come in clusters, though no run names clusters."""
+    """Warn of datasets whose instances may come in clusters that no run names."""
     names = []
     for name in datasets:
         # It is known which of the paper's datasets come in clusters; any other dataset may.
@@ -316,7 +333,7 @@ class InstanceCovariance:
         for dataset in progress(datasets, "covariances over instances", unit="dataset"):
             rows = chosen[chosen["dataset"] == dataset]
             if MEMBERS in rows:
-                # A row may be a mean of runs: each of its runs is read, and has a weight.
+                # A row may be a mean of runs: each of its runs is read, and the mean is taken for every instance.
                 runs, weights = _runs_of(rows)
                 scores = weights @ read_instances(instances, dataset, runs)
             else:
@@ -326,7 +343,7 @@ class InstanceCovariance:
             covariance = covariance_of_means(
                 scores, clusters, paired=is_paired(dataset)
             )
-            # From shares to points, squared.
+            # Scores of instances are from 0 to 1; the covariance is in squared points.
             matrices[dataset] = 1e4 * covariance
             if clusters is None:
                 without_clusters.append(dataset)
@@ -350,8 +367,9 @@ class InstanceCovariance:
             seeds: the seeds, within each of which the sum is taken.
 
         Returns:
-            (n_seeds, n_seeds), and the degrees of freedom of what the seeds have in common there: of several datasets
-            Satterthwaite's, infinite where they have nothing. None when a run's instances are not known.
+            (n_seeds, n_seeds), and the degrees of freedom of the variance that the seeds have in common:
+            Satterthwaite's over the datasets, infinite where nothing is in common. None when a run's instances are not
+            known.
         """
         size = len(seeds)
         covariance = np.zeros((size, size))
@@ -364,6 +382,7 @@ class InstanceCovariance:
                     models.append(model)
                     model_weights.append(weight)
             row_of = self._row_of.get(dataset, {})
+            # All seeds of a model before those of the next, as the shape of `blocks` has them.
             keys = [(model, seed) for model in models for seed in seeds]
             if any(key not in row_of for key in keys):
                 return None
@@ -371,21 +390,26 @@ class InstanceCovariance:
             weights = np.array(model_weights)
             matrix = self._matrices[dataset][np.ix_(rows, rows)]
             blocks = matrix.reshape(len(models), size, len(models), size)
-            # Summed over pairs of models (i, j), for every pair of seeds (k, l).
+            # Summed over pairs of models (i, j) with both weights, for every pair of seeds (k, l).
             block = np.einsum("i,ikjl,j->kl", weights, blocks, weights)
             covariance = covariance + block
+            # Different seeds only, as in `crossed_variance`.
             between = max(0.0, float(block.sum() - np.trace(block)))
             variances.append((between, self._freedoms[dataset]))
         return covariance, _satterthwaite(variances)
 
     def between_cells(self, parts: Sequence[Weighted]) -> tuple[float, float] | None:
-        """Return the variance through the test instances of a weighted sum of models' means whose seeds are not paired.
+        """Return the variance over test instances of a weighted sum of models' means whose seeds are not paired.
 
-        The variance of each run by itself is left out, since the spread between seeds contains it. The only run
-        of a model has none to be part of, so its own counts.
+        The variance of a run by itself is left out, since the spread between the model's seeds contains it. A model
+        with a single run has no such spread, so there the run's own variance counts.
+
+        Args:
+            parts: weights with their models and datasets.
 
         Returns:
-            Squared points, and Satterthwaite's degrees of freedom; None where a model's runs are not known.
+            The variance in squared points and Satterthwaite's degrees of freedom; None where a model has no runs whose
+            instances are known.
         """
         weights: dict[str, dict[str, float]] = {}
         for weight, model, dataset in parts:
@@ -400,14 +424,17 @@ class InstanceCovariance:
             if not all(rows.values()):
                 return None
             total = 0.0
+            # For every pair of models, the mean covariance between a run of one and a run of the other.
             for first, second in product(of_models, repeat=2):
                 block = self._matrices[dataset][np.ix_(rows[first], rows[second])]
-                of_pairs, count = float(block.sum()), block.size
+                covariances, count = float(block.sum()), block.size
+                # Of one model's runs, only pairs of different runs.
                 if first == second and len(block) > 1:
-                    of_pairs = float(block.sum() - np.trace(block))
+                    covariances = float(block.sum() - np.trace(block))
                     count = block.size - len(block)
-                total += of_models[first] * of_models[second] * of_pairs / count
+                total += of_models[first] * of_models[second] * covariances / count
             variances.append((max(0.0, total), self._freedoms[dataset]))
+        # Datasets share no instance, so that their variances add up.
         whole = sum(variance for variance, _ in variances)
         return whole, _satterthwaite(variances)
 
@@ -426,7 +453,10 @@ def run_key(runs: pd.DataFrame) -> list[str]:
 
 
 def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
-    """Return the degrees of freedom of a sum of independent variances with their own."""
+    """Return Satterthwaite's degrees of freedom of a sum of independent variances, each given with its own.
+
+    Infinite where all variances are 0.
+    """
     squares = sum(variance**2 / freedom for variance, freedom in variances)
     if squares == 0:
         return math.inf
@@ -435,16 +465,16 @@ def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
 
 
 def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
-    """Return the runs behind some rows, and the weight of each in each row: (n_rows, n_runs)."""
+    """Return the runs whose means some rows are, and the weight of each run in each row's mean: (n_rows, n_runs)."""
     names = run_key(rows)
     runs: list[tuple[object, ...]] = []
     counts = []
     for members, key in zip(rows[MEMBERS], records(rows, *names), strict=True):
         # Where the row is itself a run, `members` is nan, not a list.
-        behind = members if isinstance(members, list) else [key]
-        runs += behind
-        counts.append(len(behind))
-    # A row of ones for the runs of each row, zeros elsewhere.
-    weights = np.repeat(np.eye(len(rows)), counts, axis=1)
-    shares = weights / weights.sum(axis=1, keepdims=True)
-    return pd.DataFrame(runs, columns=names), shares
+        runs_of_row = members if isinstance(members, list) else [key]
+        runs += runs_of_row
+        counts.append(len(runs_of_row))
+    # 1 where a run is one of a row's, else 0: in the identity matrix, the column of each row is repeated for its runs.
+    is_of_row = np.repeat(np.eye(len(rows)), counts, axis=1)
+    weights = is_of_row / is_of_row.sum(axis=1, keepdims=True)
+    return pd.DataFrame(runs, columns=names), weights

@@ -8,7 +8,8 @@ import scipy
 if "scipy.stats" not in sys.modules:
     spec = importlib.util.find_spec("scipy.stats")
     if spec and spec.loader:
-        # All of statsmodels imports it, half a CPU second, and little of it needs it: it is loaded when it is used.
+        # All of statsmodels imports scipy.stats, which takes half a CPU second, and little of it needs it. With a lazy
+        # loader, it is loaded when one of its names is used.
         spec.loader = importlib.util.LazyLoader(spec.loader)
         sys.modules[spec.name] = scipy.stats = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(scipy.stats)

@@ -11,12 +11,11 @@ times each occurs gives what infinitely many draws would: a bootstrap that depen
 from __future__ import annotations
 
 import math
-import operator
 import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -86,15 +85,19 @@ class Resampled:
         return 1 - self._share_below(bound)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Two-sided interval."""
+        """Two-sided percentile interval."""
         low, high = np.quantile(self.drawn, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
 
     def _share_below(self, bound: float) -> float:
-        """Return the share of the draws below `bound`, ties counted half, and half a draw or more from 0 and 1."""
+        """Return the share of the draws below `bound`, ties counted half, at least half a draw away from 0 and from 1.
+
+        Since no number of draws shows that a p is 0.
+        """
         count = len(self.drawn)
         # Sums in another order differ in the last digits; an effect that equals the bound must still tie with it.
         rounding = 1e-12 * max(abs(bound), abs(self.effect), 1.0)
+        # The mean of how many draws are below the bound, and how many are below it or tie with it.
         places = np.searchsorted(self.drawn, [bound - rounding, bound + rounding])
         below = float(places.mean())
         return min(max(below, 0.5), count - 0.5) / count
@@ -103,6 +106,8 @@ class Resampled:
 @dataclass(frozen=True, kw_only=True)
 class Studentised:
     """An estimate with a bootstrap distribution of t* = (resampled effect - effect) / resampled error.
+
+    Its interval is of one of two kinds:
 
     equal tails       quantiles of t* (Efron and Tibshirani 1993, chapter 12)
     symmetric         one quantile of |t*| for both sides (Hall 1988), and never less than Student's
@@ -115,6 +120,7 @@ class Studentised:
     ratios: Array
     """t* of every resample that has an error, ascending."""
     symmetric: bool
+    """Which kind the interval is of."""
 
     def p_above(self, bound: float) -> float:
         """One-sided p of "the effect is at most `bound`"."""
@@ -132,33 +138,41 @@ class Studentised:
             half = limit * self.error
             return self.effect - half, self.effect + half
         share = 0.5 + level / 2
-        # A resample that is too high shows by how much the estimate may be too high: its ratio is subtracted.
-        above = float(_reaching(self.ratios, share)) * self.error
-        below = float(_reaching(self._turned, share)) * self.error
-        return self.effect - above, self.effect + below
+        # By how much resamples are too high, the estimate itself may be too high: the upper quantile of t* is
+        # subtracted and gives the lower end.
+        too_high = float(_reaching(self.ratios, share)) * self.error
+        too_low = float(_reaching(self._mirrored, share)) * self.error
+        return self.effect - too_high, self.effect + too_low
 
     @cached_property
     def _sizes(self) -> Array:
+        """|t*|, ascending."""
         return np.sort(np.abs(self.ratios))
 
     @property
-    def _turned(self) -> Array:
-        """t* of the mirrored effect, ascending."""
+    def _mirrored(self) -> Array:
+        """-t*, ascending."""
         return -self.ratios[::-1]
 
     def _tail(self, ratio: float, sign: int) -> float:
-        """Return the one-sided p of an effect `ratio` errors on the claimed side of a bound, `sign` 1: above it."""
+        """Return the one-sided p of "the effect is not on the claimed side of the bound".
+
+        Args:
+            ratio: how many errors the effect is on the claimed side; below 0 where it is on the other.
+            sign: 1 where the claimed side is above the bound, -1 where it is below.
+        """
         total = len(self.ratios)
         size = abs(ratio)
         rounding = 1e-12 * size  # a ratio that equals the bound counts as reaching it
         if not self.symmetric:
-            ordered = self.ratios if sign > 0 else self._turned
+            ordered = self.ratios if sign > 0 else self._mirrored
             below = int(np.searchsorted(ordered, ratio - rounding))
             reached = total - below
             # At least half a draw: no number of resamples shows that a p is 0.
             return min(max(reached, 0.5), total - 0.5) / total
         below = int(np.searchsorted(self._sizes, size - rounding))
-        # Half of the ratios of this size are on the other side. The p, like the interval, never says more than t's.
+        # A symmetric distribution has half of the ratios of this size on either side. The p, like the interval, never
+        # says more than Student's.
         resampled = (total - below) / total / 2
         student = float(special.stdtr(self.df, -size))
         beyond = max(resampled, student)
@@ -181,10 +195,11 @@ def is_flat(values: Array) -> bool:
 
 
 def student_estimate(values: Array) -> Student:
-    """Return the mean of a sample: of scores, or of a contrast taken within each seed.
+    """Return the mean of a sample with its standard error.
 
     Args:
-        values: (n_seeds,), two or more. Where all are alike the error is 0.
+        values: (n_seeds,) scores, or a contrast taken within each seed; two or more. Where all are alike, the error is
+            0.
 
     >>> estimate = student_estimate(np.array([90.0, 91.0, 92.0]))
     >>> low, high = estimate.interval()
@@ -206,7 +221,9 @@ def student_estimate(values: Array) -> Student:
 
 
 def difference_estimate(first: Array, second: Array) -> Student:
-    """Return the difference of the means of two samples whose spreads may differ (Welch); 1-D arrays, neither flat.
+    """Return the difference of the means of two samples whose spreads may differ (Welch).
+
+    Both are arrays of one dimension, and neither has only equal values.
 
     >>> first, second = np.array([90.0, 91.0, 92.0]), np.array([88.0, 89.0, 91.0])
     >>> estimate = difference_estimate(first, second)
@@ -226,7 +243,7 @@ def difference_estimate(first: Array, second: Array) -> Student:
 
 
 def few_against_many(seeds: Sequence[float]) -> bool:
-    """Whether the smaller of two samples is so small that its degrees of freedom stand in for Welch's.
+    """Whether the smaller of two samples is so small that its degrees of freedom take the place of Welch's.
 
     With equal spreads Welch's t leads falsely in 6.3 % (2 seeds against 5, 3 against 10) to 12.5 % of cases (2 against
     30), where 5 % are meant; of other sizes in at most 6.3 %.
@@ -246,27 +263,28 @@ def welch_estimate(
     """Return the weighted sum of independent means with Welch-Satterthwaite degrees of freedom.
 
     Args:
-        means: (n,) means over seeds, of which no more need be known: cells that are printed, and sums of many.
-        errors: (n,) their standard errors.
-        counts: (n,) seeds behind each.
-        weights: (n,).
+        means: (n,) means over seeds; the scores by seed are not needed.
+        errors: (n,) standard errors of the means.
+        counts: (n,) seeds of each mean.
+        weights: (n,) of the means in the sum.
 
     >>> means, errors = np.array([91.0, 89.0]), np.array([0.3, 0.4])
     >>> estimate = welch_estimate(means, errors, np.array([5, 5]), np.array([1, -1]))
     >>> f"{estimate.effect}, error {estimate.error:.2f}, df {estimate.df:.2f}"
     '2.0, error 0.50, df 7.42'
     """
-    # Exact sums: a product of vectors rounds as the processor likes, and some effects are on a printed tie.
+    # Exact sums: a product of vectors rounds differently on each processor, and some effects lie halfway between two
+    # numbers of the printed digits.
     effect = math.fsum(weights * means)
     parts = (weights * errors) ** 2
     variance = math.fsum(parts)
-    fewest = float(counts.min() - 1)
+    smallest_df = float(counts.min() - 1)
     if variance == 0:
-        return Student(effect=effect, error=0.0, df=fewest)
+        return Student(effect=effect, error=0.0, df=smallest_df)
     uncertain = math.fsum(parts**2 / (counts - 1))
     df = variance**2 / uncertain
     if few_against_many(counts.tolist()):  # Welch's df are too many there
-        df = fewest
+        df = smallest_df
     return Student(effect=effect, error=math.sqrt(variance), df=df)
 
 
@@ -275,13 +293,13 @@ class Resamples:
     """Resamples of n seeds, with how often each of them occurs."""
 
     picks: npt.NDArray[np.int64]
-    """(n_resamples, n_seeds) indices."""
+    """(n_resamples, n_seeds) positions of the seeds that each resample draws."""
     counts: npt.NDArray[np.int64]
-    """(n_resamples,) occurrences."""
+    """(n_resamples,) how often each resample occurs."""
 
     @classmethod
     def of_seeds(cls, count: int, resamples: int, seed: int) -> Resamples:
-        """Return every resample of up to `MOST_ENUMERATED` seeds, else drawn ones; always the same for a count."""
+        """Return every resample of up to `MOST_ENUMERATED` seeds, else `resamples` that a generator draws by `seed`."""
         # Where all resamples are listed, no bound depends on a generator.
         if count <= MOST_ENUMERATED:
             return every_resample(count)
@@ -302,10 +320,12 @@ def every_resample(count: int) -> Resamples:
     multisets = list(combinations_with_replacement(range(count), count))
     counts = []
     for multiset in multisets:
-        # The multinomial coefficient: the number of orders of these picks, equal picks counted once.
-        times = Counter(multiset).values()
-        alike = math.prod(math.factorial(of_one) for of_one in times)
-        counts.append(math.factorial(count) // alike)
+        # The multinomial coefficient: the number of orders of these picks, where an exchange of equal picks gives no
+        # other order.
+        exchanges = 1
+        for times in Counter(multiset).values():
+            exchanges *= math.factorial(times)
+        counts.append(math.factorial(count) // exchanges)
     return Resamples(
         picks=np.array(multisets, dtype=np.int64),
         counts=np.array(counts, dtype=np.int64),
@@ -317,7 +337,7 @@ def seed_bootstrap(values: Array, resamples: Resamples) -> Resampled:
 
     Args:
         values: (n_seeds,), two or more, not all alike.
-        resamples: the resamples of so many seeds.
+        resamples: resamples of as many seeds.
 
     >>> scores = np.array([90.0, 91.0, 92.0])
     >>> low, high = seed_bootstrap(scores, every_resample(3)).interval()
@@ -325,8 +345,11 @@ def seed_bootstrap(values: Array, resamples: Resamples) -> Resampled:
     '[90.22, 91.78]'
     """
     drawn = values[resamples.picks]
-    # Summed in one order, so that every machine rounds alike.
-    means = reduce(operator.add, drawn.T) / len(values)
+    # Summed pick by pick, in one order, so that every machine rounds alike.
+    sums = np.zeros(len(drawn))
+    for scores in drawn.T:
+        sums += scores
+    means = sums / len(values)
     repeated = np.repeat(means, resamples.counts)
     return Resampled(effect=float(values.mean()), drawn=np.sort(repeated))
 
@@ -334,13 +357,15 @@ def seed_bootstrap(values: Array, resamples: Resamples) -> Resampled:
 def apart_bootstrap(
     rows: Sequence[Array], weights: Sequence[float], resamples: int, seed: int
 ) -> Resampled:
-    """Return the percentile bootstrap of a weighted sum of means, the seeds of each drawn apart.
+    """Return the percentile bootstrap of a weighted sum of means, with the seeds of each mean drawn independently.
+
+    The estimates of A - B and B - A mirror each other.
 
     Args:
         rows: of each mean the (n_seeds,) scores.
         weights: of the means.
-        resamples: how many.
-        seed: of the generator; A - B is the mirror of B - A.
+        resamples: number of resamples.
+        seed: of the generator.
 
     >>> first, second = np.array([90.0, 91.0, 92.0]), np.array([88.0, 89.0, 91.0])
     >>> estimate = apart_bootstrap([first, second], [1, -1], resamples=9999, seed=0)
@@ -364,7 +389,8 @@ def apart_bootstrap(
 
 
 def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:
-    """Return the smallest of ascending values up to which each share of them is."""
+    """Return for each share the smallest of ascending values such that at least this share of them is not above it."""
+    # Made a little smaller: a product that rounding puts just above a whole number must not count one value more.
     counts = np.ceil(np.asarray(shares) * len(ordered) * (1 - 1e-12))
     places = counts.astype(np.int64) - 1
     reaching: Array = ordered[np.clip(places, 0, len(ordered) - 1)]
@@ -372,7 +398,7 @@ def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:
 
 
 def _quantile(df: float, level: float) -> float:
-    """Return the two-sided quantile of Student's t."""
+    """Return the limit within which Student's t (normal for infinite `df`) is, on both sides of 0, with `level`."""
     share = 0.5 + level / 2
     if np.isinf(df):
         return float(special.ndtri(share))

@@ -16,12 +16,12 @@ Array = npt.NDArray[np.float64]
 def region_p(
     estimate: Estimate, low: float, high: float, *, one_sided: bool = False
 ) -> tuple[float, float]:
-    """Return the p's for and against "the effect is in (low, high)".
+    """Return two p's of "the effect is in (low, high)": the first is small if that holds, the second if it does not.
 
-    One finite end: both are two-sided p's (twice the one-sided, at most 1), so that 0.05 goes with the 95 %
-    interval; with `one_sided` the p for is not doubled, which goes with the 90 % interval. Two finite ends: the p
-    for is that of two one-sided tests (TOST), which goes with the 90 % interval; the p against is twice the smaller
-    of the two one-sided p's beyond the ends.
+    With one finite end, both are two-sided p's (twice the one-sided, at most 1), so that 0.05 goes with the 95 %
+    interval; with `one_sided` the first is not doubled, which goes with the 90 % interval. With two finite ends, the
+    first is that of two one-sided tests (TOST), which goes with the 90 % interval; the second is twice the smaller of
+    the two one-sided p's beyond the ends.
 
     >>> from analysis.statistics.estimates import Student
     >>> estimate = Student(effect=1.0, error=0.5, df=8.0)
@@ -36,8 +36,8 @@ def region_p(
     if np.isinf(high):
         p_for = inside if one_sided else _doubled(inside)
         return p_for, _doubled(outside)
-    # An effect inside the region is tested at both ends, so that neither p is doubled (TOST); one outside it is tested
-    # at either end, so that the smaller p is doubled.
+    # An effect is inside if it passes the tests at both ends: the larger p counts and is not doubled (TOST). It is
+    # outside if it passes one of them: the smaller p counts, and is doubled for the choice.
     inside = max(inside, estimate.p_below(high))
     outside = min(outside, estimate.p_above(high))
     return inside, _doubled(outside)
@@ -49,15 +49,15 @@ def _doubled(p: float) -> float:
 
 
 def partial_conjunction(p_values: Sequence[float], count: int) -> tuple[float, int]:
-    """Return the p of "at least `count` of the statements hold" and the position of the one that decides.
+    """Return the p of "at least `count` of the statements hold" and the position of the statement that decides.
 
-    Benjamini and Heller (2008): (n - count + 1) times the count-th smallest p, valid however the tests depend on
-    each other. All of n: the largest p, unadjusted (intersection-union); one of n: Bonferroni.
+    By Benjamini and Heller (2008) it is (n - count + 1) times the count-th smallest p, valid however the tests depend
+    on each other. For all of n that is the largest p, unadjusted (intersection-union); for one of n it is Bonferroni's.
 
     >>> partial_conjunction([0.2, 0.01, 0.02], count=2)
     (0.04, 2)
     """
-    # Stable: of equal p's the first decides, on every machine.
+    # Stable, so that of equal p's the first decides on every machine.
     order = np.argsort(np.asarray(p_values), kind="stable")
     position = int(order[count - 1])
     remaining = len(p_values) - count + 1
@@ -65,10 +65,10 @@ def partial_conjunction(p_values: Sequence[float], count: int) -> tuple[float, i
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p's, in the order given.
+    """Return Holm's adjusted p's, in the order of `p_values`.
 
     Raises:
-        ValueError: a p that is not a number: it would also make all larger ones unknown.
+        ValueError: a p is not a number, which would make all larger ones unknown as well.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.02])]
     [0.03, 0.04, 0.04]
@@ -83,8 +83,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     # Imported here, since the import takes a tenth of a second.
     from statsmodels.stats.multitest import multipletests
 
-    # Each call of `multipletests` collects garbage. Over the imports of a command that takes 70 ms, over frozen
-    # objects nothing.
+    # Each call of `multipletests` collects garbage. Among all objects that a command has imported that takes 70 ms;
+    # frozen objects are passed over.
     gc.freeze()
     try:
         return [float(p) for p in multipletests(values, method="holm")[1]]
@@ -93,7 +93,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def brown_forsythe(first: Array, second: Array) -> float:
-    """Return the two-sided p of Brown and Forsythe's test that two groups have the same spread; 1-D arrays.
+    """Return the two-sided p of Brown and Forsythe's test that two groups have the same spread; arrays of any shape.
 
     >>> round(brown_forsythe(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 5.0, 9.0, 13.0])), 3)
     0.045
@@ -112,18 +112,18 @@ def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> A
     """Return the log ratio of standard deviations on every resample of the seeds, which both groups share.
 
     Args:
-        narrow: (n_conditions, n_seeds), the spread over both axes is the ratio's numerator.
-        wide: (n_conditions, n_seeds).
-        picks: (resamples, n_seeds).
+        narrow: (n_conditions, n_seeds) scores; their standard deviation over both axes is the ratio's numerator.
+        wide: (n_conditions, n_seeds) scores; theirs is the denominator.
+        picks: (n_resamples, n_seeds) positions of the seeds that each resample draws.
 
     Returns:
-        (resamples,); nan where a resample has no spread at all.
+        (n_resamples,); nan or infinite where a group has no spread in a resample.
 
     >>> narrow, wide = np.array([[1.0, 2.0, 3.0]]), np.array([[2.0, 4.0, 6.0]])
     >>> np.exp(spread_ratios(narrow, wide, np.array([[0, 1, 2]])))
     array([0.5])
     """
-    # A resample that drew one seed each time has a spread of 0, whose logarithm warns.
+    # If a resample drew the same seed every time, its spread may be 0, of which NumPy's logarithm warns.
     with np.errstate(divide="ignore", invalid="ignore"):
         log_narrow = np.log(_spreads(narrow, picks))
         log_wide = np.log(_spreads(wide, picks))
@@ -133,7 +133,8 @@ def spread_ratios(narrow: Array, wide: Array, picks: npt.NDArray[np.int64]) -> A
 
 def _spreads(group: Array, picks: npt.NDArray[np.int64]) -> Array:
     """Return the standard deviation over all scores of a group on each resample."""
-    # A seed is drawn under all conditions at once: they share it.
+    # A seed is drawn under all conditions at once: they share it. Resamples become the first axis, and all scores of
+    # one the second.
     drawn = group[:, picks].transpose(1, 0, 2).reshape(len(picks), -1)
     spreads: Array = drawn.std(axis=1, ddof=1)
     return spreads

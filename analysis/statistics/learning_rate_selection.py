@@ -1,9 +1,11 @@
 """Which learning rate counts: from a cell's 30 runs to one run for each seed.
 
-`seed`, the published rule: for each seed the rate with that seed's best validation score on the dataset itself
-(for the retrieval datasets too). Recomputed from released runs it gives the published digits; the other does not, and
-shows how much the rule matters:
-`mean`: one rate a cell, by the mean validation score over seeds.
+A cell is one model on one dataset; it has a run for each of six learning rates and five seeds. There are two rules:
+
+`seed`, the published rule: for each seed the rate with that seed's best validation score on the dataset itself (also on
+the retrieval datasets). From the released runs it gives the published digits.
+`mean`: one rate for all seeds of a cell, the one with the best mean validation score over them. It does not give the
+published digits, and shows how much the rule matters.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class Selection:
     words: str
     """The rule in the words of captions."""
     choose: Callable[[pd.DataFrame], pd.DataFrame]
-    """From a runs table to its rows at the chosen rates, in any order; at most one a (model, dataset, seed)."""
+    """Returns the rows of a runs table at the chosen rates, in any order; at most one a (model, dataset, seed)."""
 
 
 def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
@@ -63,7 +65,7 @@ def select_runs(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
 
 
 def _best(rows: pd.DataFrame, by: list[str], score: str) -> pd.DataFrame:
-    """Return of the rows that agree in `by` the one with the best score, of equal ones that with the smallest rate."""
+    """Return the best row of each group that agrees in `by`: with the highest score, of equal ones the lowest rate."""
     ordered = rows.sort_values([score, "lr"], ascending=[False, True], kind="stable")
     return ordered.drop_duplicates(by)
 
@@ -73,7 +75,7 @@ def _at_best_rate(runs: pd.DataFrame) -> pd.DataFrame:
     key = [*CELL, "lr"]
     of_rates = runs.groupby(key, as_index=False)["validation_score"]
     rates = of_rates.agg(["mean", "count"])
-    # A rate with one lucky seed must not win against rates with five.
+    # Only rates that have as many runs as any: one with a single lucky seed must not win against rates with five.
     most = rates.groupby(CELL)["count"].transform("max")
     is_complete = rates["count"] == most
     best = _best(rates[is_complete], CELL, "mean")

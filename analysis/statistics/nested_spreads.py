@@ -30,10 +30,10 @@ class SpreadEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class NestedSpreads:
-    """What scores of pretrainings and seeds vary by."""
+    """How far scores vary between pretrainings, and between the seeds of one pretraining."""
 
     pretrainings: SpreadEstimate
-    """Between pretrainings, without what their seeds leave."""
+    """Between the true means of pretrainings, without the part that a mean over few seeds adds."""
     seeds: SpreadEstimate
     """Between the fine-tuning seeds of one pretraining."""
 
@@ -56,7 +56,7 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
             number of seeds, two or more.
 
     Raises:
-        ValueError: fewer of either, other numbers of seeds, or a score that is missing.
+        ValueError: fewer pretrainings or seeds, different numbers of seeds, or a score that is missing.
     """
     n_seeds = arms[0].shape[1] if arms else 0
     is_balanced = n_seeds > 1
@@ -81,11 +81,13 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
         seed_df += arm.size - len(arm)
     between = n_seeds * between_squares / pretraining_df
     within = within_squares / seed_df
+    # From here on, limits are those of 95 % intervals.
     between_low, between_high = _chi_square_limits(between, pretraining_df)
     within_low, within_high = _chi_square_limits(within, seed_df)
-    # The mean square between pretrainings holds n_seeds times their variance and once that of seeds.
+    # On average, the mean square between pretrainings is n_seeds times their variance plus that of seeds.
     variance = (between - within) / n_seeds
-    # Graybill and Wang: the distance of each mean square to its limit is a leg of a right triangle.
+    # By Graybill and Wang, the squared distances of both mean squares to their limits add up. At the lower limit of the
+    # difference, the first is at its lower and the second at its upper limit.
     below = math.hypot(between - between_low, within_high - within) / n_seeds
     above = math.hypot(between_high - between, within - within_low) / n_seeds
     return NestedSpreads(
@@ -95,13 +97,13 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
 
 
 def _chi_square_limits(mean_square: float, df: int) -> tuple[float, float]:
-    """Return the interval of what a mean square estimates, of normal scores."""
+    """Return the 95 % interval of the variance that a mean square of normal scores estimates."""
     tail = (1 - LEVEL) / 2
     squares = mean_square * df
     return squares / special.chdtri(df, tail), squares / special.chdtri(df, 1 - tail)
 
 
 def _spread(*variances: float) -> SpreadEstimate:
-    """Return a variance and its limits as standard deviations; a variance below 0, which only chance gives, is none."""
+    """Return a variance and its limits as standard deviations; a variance below 0, which only chance gives, is 0."""
     sd, low, high = (math.sqrt(max(0.0, variance)) for variance in variances)
     return SpreadEstimate(sd=sd, low=low, high=high)
