@@ -214,9 +214,13 @@ class BoundedStudent(Student):
         # A score varies like a share: the variance of a mean m is proportional to (m - low) (high - m). Wilson's
         # interval holds every m that is at most as far from the effect as its own half-width. Its ends are the two
         # solutions of (effect - m)^2 = ratio (m - low) (high - m).
-        room = (self.effect - low) * (high - self.effect)  # above 0, else there is a centre
+        room = (self.effect - low) * (
+            high - self.effect
+        )  # above 0, else there is a centre
         ratio = half**2 / room  # squared quantile over effective size
-        pulled = self.effect + ratio * (low + high) / 2  # towards the middle of the limits
+        pulled = (
+            self.effect + ratio * (low + high) / 2
+        )  # towards the middle of the limits
         at_middle = (ratio * (high - low) / 2) ** 2
         centre = pulled / (1 + ratio)
         half_width = math.sqrt(ratio * room + at_middle) / (1 + ratio)

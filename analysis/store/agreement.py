@@ -17,36 +17,40 @@ from benchmarks.run_fields import fields_that_decide
 from common.plain_text import first_of
 
 _OF_MODEL = fields_that_decide("of the model")
+"""Fields of a run's record that must be equal in all runs of a model: its weights and tokenizer."""
 
 _SHOWN = 3
-"""Differences, and models and datasets of one, that a sentence names."""
+"""How many differences a sentence names, and how many models and datasets of each."""
 
 
 def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     """Return the runs made from other weights or another tokenizer than most of their model's, each with a sentence.
 
-    Unless more than half of a model's runs agree, nobody knows which weights its name means, and all are named.
+    Keys are the runs' paths. Unless more than half of a model's runs agree, nobody knows which weights its name means,
+    and all are named.
     """
-    # By model and path of the run, the values of the fields that say which weights it was made from.
+    # By model and path of the run, the values of `_OF_MODEL`.
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
-    for run, made in zip(runs, _records_of(runs), strict=True):
-        if any(name in made for name in _OF_MODEL):
-            values = tuple(str(made.get(name)) for name in _OF_MODEL)
+    for run, record in zip(runs, _records_of(runs), strict=True):
+        if any(name in record for name in _OF_MODEL):
+            values = tuple(str(record.get(name)) for name in _OF_MODEL)
             by_model.setdefault(run.model, {})[run.path] = values
     sentences: dict[str, str] = {}
     for model, values_by_path in by_model.items():
-        (most_common, count), *others = Counter(values_by_path.values()).most_common()
-        if not others:
+        frequencies = Counter(values_by_path.values()).most_common()
+        if len(frequencies) == 1:
             continue  # all agree
-        majority = most_common if 2 * count > len(values_by_path) else None
+        usual, count = frequencies[0]
+        has_majority = 2 * count > len(values_by_path)
         for path, values in values_by_path.items():
-            if values == majority:
+            if has_majority and values == usual:
                 continue
-            if majority:
-                compared = majority
+            if has_majority:
+                compared = usual
                 whose, left_out = f"most runs of {model}", "the run is"
             else:
-                compared = next(v for v in values_by_path.values() if v != values)
+                others = [v for v in values_by_path.values() if v != values]
+                compared = others[0]
                 whose, left_out = f"as many runs of {model}", "all are"
             name, mine, theirs = _first_difference(values, compared)
             sentences[path] = (
@@ -59,7 +63,7 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
 def _first_difference(
     values: Sequence[str], others: Sequence[str]
 ) -> tuple[str, str, str]:
-    """Return the first field of a model that differs, and both its values."""
+    """Return the name of the first field of `_OF_MODEL` that differs, and its value in each of the two."""
     for name, mine, theirs in zip(_OF_MODEL, values, others, strict=True):
         if mine != theirs:
             return name, mine, theirs
@@ -75,29 +79,31 @@ def is_made_alike(one: Run, other: Run) -> bool:
 
 
 def _fine_tuning(run: Run) -> tuple[str, str, float, int]:
-    """Return what is equal of runs that are the same fine-tuning of the same weights."""
+    """Return what two runs have in common if they are the same fine-tuning of the same weights, by any model's name."""
     return run.made, run.dataset, run.lr, run.seed
 
 
 def differences(runs: Sequence[Run]) -> str:
-    """Return what differs between runs that stand side by side, settings or data, and which models are one.
+    """Return a sentence on what differs between runs that are compared; empty for nothing.
 
-    A sentence; empty for nothing.
+    It names settings and data that differ, and models that are the same model under two names. Runs are in the order of
+    their models.
     """
     by_fine_tuning: dict[tuple[str, str, float, int], list[Run]] = {}
     for run in runs:
         if run.made:
             by_fine_tuning.setdefault(_fine_tuning(run), []).append(run)
-    has_one_outcome: dict[tuple[str, str], bool] = {}
+    # By pair of models: whether their scores are equal wherever both have the same fine-tuning of the same weights.
+    have_equal_scores: dict[tuple[str, str], bool] = {}
     for same in by_fine_tuning.values():
         for one, other in combinations(same, 2):
             models = (one.model, other.model)
-            before = has_one_outcome.get(models, True)
-            has_one_outcome[models] = before and one.marks == other.marks
+            before = have_equal_scores.get(models, True)
+            have_equal_scores[models] = before and one.marks == other.marks
     sentences = []
-    for (first, second), is_same in has_one_outcome.items():
+    for (first, second), are_equal in have_equal_scores.items():
         # Two outcomes of the same fine-tuning can still be compared.
-        if is_same:
+        if are_equal:
             sentences.append(
                 f"{first} and {second} are the same weights, fine-tuned alike, so a comparison of them says nothing; "
                 "the folder of one can be removed"
@@ -109,26 +115,29 @@ def differences(runs: Sequence[Run]) -> str:
 
 
 def _settings_that_differ(runs: Sequence[Run]) -> str:
-    """Return a sentence on the settings or data in which runs differ that stand side by side; empty for nothing."""
-    # By field and dataset: each value that it has, with the models that have it, in the order of their runs.
+    """Return a sentence on the settings or data in which runs that are compared differ; empty for nothing."""
+    # By field and dataset: each value that it has, with the models that have it, in the order of their runs (a dict
+    # whose values are None is a set that keeps the order).
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     run_records = _records_of(runs)
     names = sorted(set().union(*run_records) - {*_OF_MODEL})
-    for run, made in zip(runs, run_records, strict=True):
-        if not made:  # what a run without a record was made from is unknown
+    for run, record in zip(runs, run_records, strict=True):
+        if not record:  # what a run without a record was made from is unknown
             continue
         for name in names:
-            value = _short(made.get(name, "not recorded"))
+            value = _short(record.get(name, "not recorded"))
             models_of = values.setdefault((name, run.dataset), {})
             models_of.setdefault(value, {})[run.model] = None
     within_a_model = fields_that_decide("within a model")
-    # A difference that is the same on several datasets is named once, with all of them.
+    # By field and the words on its values, the datasets: a difference that is the same on several is named once.
     datasets_of: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), models_of in values.items():
-        if len(models_of) < 2:
+        if len(models_of) < 2:  # one value in all runs
             continue
         models = set().union(*models_of.values())
-        a_model_has_two = sum(map(len, models_of.values())) > len(models)
+        # A model with two values is counted once for each.
+        counted_by_value = sum(len(of_value) for of_value in models_of.values())
+        a_model_has_two = counted_by_value > len(models)
         # Of such a field two models may have different values, but no model may have two.
         if name in within_a_model and not a_model_has_two:
             continue

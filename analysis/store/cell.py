@@ -1,6 +1,8 @@
-"""Reading one cell of a run store: the unit of work that `ingest` spreads over processes.
+"""Reading one cell of a run store, the runs of one model on one dataset: `ingest` spreads cells over processes.
 
-Reading processes import this module and no pandas, so that they start quickly.
+These processes import this module and no pandas, so that they start quickly. A run is sealed if it has a manifest,
+`run.json`, which says what it was made from and has the hashes of its other files (`benchmarks.runs`). The runs of the
+release have none.
 """
 
 from __future__ import annotations
@@ -45,9 +47,9 @@ from common.reading import UnreadableError, read_bounded
 _BARE = f"has no {RUN}, unlike other runs of its cell, so its origin is unknown; remove it, or {RERUN}"
 _OTHER_DETAILS = f"has a {DETAILS} that does not match its {RUN}; {RERUN}"
 _SHARED = tuple(field for field in RUN_FIELDS if field.decides != "may matter")
-"""What decides whether runs compare."""
+"""The fields of a manifest that decide whether runs compare."""
 ClusterIds = dict[str, npt.NDArray[np.int32]]
-"""By split the cluster of each instance; empty where none are known."""
+"""By split, the number of the cluster that each instance is in; empty where no clusters are known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,40 +68,45 @@ class Run:
     path: str
     """Its folder, below `results`."""
     marks: tuple[int, int] = (0, 0)
-    """Checksums of the scores of both splits: equal ones where the scores are equal."""
+    """Checksums of the scores by instance, of validation and test: equal where all scores of a split are equal."""
     sealed: bool = False
-    """Whether a manifest says what made it."""
+    """Whether it has a manifest."""
     details: str = ""
-    """The hash of its losses and standard metrics, as the manifest has it."""
+    """The hash of details.json, with its losses and standard metrics; empty without a manifest."""
     made: str = ""
-    """What it was made from, as one text; empty without a manifest."""
+    """What it was made from, as JSON (`_made_from`); empty without a manifest."""
 
 
 def read_cell(
     results: Path, cell: CellFolder, instances: Path | None, protocol: str = PAPER
 ) -> tuple[list[Run], list[Problem], str]:
-    """Read all runs of a cell by a protocol, and write their per-instance scores when a folder is given for them.
+    """Read all runs of a cell, and write their per-instance scores.
 
-    Of the `standard` protocol only the runs' scores are read; their instances are those of `paper`. Runs on datasets of
-    one's own have the score that the dataset names by either protocol, and its instances where it is a mean over them.
+    Args:
+        results: the folder `results` of the store.
+        cell: the cell's runs by the names of their folders.
+        instances: folder for the per-instance scores; None: they are not written.
+        protocol: `paper`, `standard`, or the name of a metric (`benchmarks.results_json.counted_scores`). Instances are
+            always by the paper's metric, except on a dataset of one's own, whose metric is the one that it names, where
+            that is a mean over instances.
 
     Returns:
-        The usable runs, by learning rate and seed; what is wrong, by path below `results`; and the SHA-256 of the file
-        with the per-instance scores, empty where none was written.
+        The usable runs, sorted by learning rate and seed; what is wrong, sorted, with paths below `results`; and the
+        SHA-256 of the file with the per-instance scores, empty where none was written.
     """
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}
     scores: list[RunScores] = []
     # Clusters by their hash; the empty hash is that of a run without clusters.
     clusters: dict[str, ClusterIds] = {"": {}}
-
     wanted_clusters = clusters if instances is not None else None
 
+    # A folder's rate may be spelled 1e-4 or 0.0001 as well. If a run is there in two spellings, the one that is read
+    # first counts: the release's, 1e-04, which `key.folder` has.
     def spelling_order(item: tuple[str, RunKey]) -> tuple[bool, str]:
         name, key = item
         return key.folder.name != name, name
 
-    # If a run is there in two spellings, the release's spelling counts, which `key.folder` has.
     for name, key in sorted(cell.runs.items(), key=spelling_order):
         run_path = f"{cell.name}/{name}"
         try:
@@ -109,7 +116,7 @@ def read_cell(
         except ResultsError as error:
             path = f"{run_path}/{RESULTS}"
             if error.kind in ("standard", "changed"):
-                path = run_path  # these two are about the run's other files
+                path = run_path  # such an error is about the run's other files
             problems.append(
                 Problem(path=path, kind=error.kind, sentence=error.sentence)
             )
@@ -121,15 +128,17 @@ def read_cell(
             problems.append(
                 Problem(path=run_path, kind="duplicate", sentence=_repeats(first, run))
             )
-    # `benchmarks run` never leaves a run without a seal.
-    if len({run.sealed for run in runs.values()}) > 1:
-        sealed = {}
-        for key_of_run, run in runs.items():
+    # `benchmarks run` seals every run, and the release none: beside sealed runs, one without a manifest has lost it or
+    # comes from elsewhere.
+    is_mixed = len({run.sealed for run in runs.values()}) > 1
+    if is_mixed:
+        sealed_runs = {}
+        for rate_and_seed, run in runs.items():
             if run.sealed:
-                sealed[key_of_run] = run
+                sealed_runs[rate_and_seed] = run
             else:
                 problems.append(Problem(path=run.path, kind="changed", sentence=_BARE))
-        runs = sealed
+        runs = sealed_runs
         scores = [of_run for of_run in scores if (of_run.lr, of_run.seed) in runs]
     sha256 = ""
     if instances is not None and runs:
@@ -145,9 +154,20 @@ def _read_run(
     protocol: str,
     clusters: dict[str, ClusterIds] | None,
 ) -> tuple[Run, RunScores]:
-    """Return a run and its scores, with their clusters where `clusters` is given: those read before, by their hash.
+    """Return a run and its scores by instance.
 
-    What is read is added to it, since most runs of a cell have the same.
+    Args:
+        results: the folder `results` of the store.
+        run_path: the run's folder, below `results`.
+        key: which run its name says it is.
+        dataset: the dataset that it was evaluated on.
+        protocol: as of `read_cell`.
+        clusters: the clusters that were read before, by their hash; those of this run are added, since most runs of a
+            cell have the same. None: scores by instance are not written, so that neither clusters nor the scores by a
+            metric of one's own are read.
+
+    Raises:
+        ResultsError: a file of the run is damaged, missing, or not the one that its manifest names.
     """
     folder = results / run_path
     try:
@@ -155,7 +175,8 @@ def _read_run(
     except NotItselfError as error:
         raise ResultsError("changed", error.reason) from None
     hashes = record.get(FILES, {})
-    # A run without a manifest, as in the release, has no hash.
+    # A run without a manifest, as in the release, has no hash to compare with. A manifest without the hash gives "",
+    # which no file has.
     sha256 = hashes.get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
     papers_scores = (validation.score, test.score)
@@ -187,6 +208,7 @@ def _read_run(
     validation_gap = abs(validation_score - validation.score)
     test_gap = abs(test_score - test.score)
     # results.json has scores by the paper's metric; those by the metric of a dataset of one's own are in details.json.
+    # A gap shows that the run counts by the latter.
     if max(validation_gap, test_gap) > MEAN_TOLERANCE:
         of_metric = _of_own_metric(folder, record, dataset.headline, run)
         instances = of_metric or instances
@@ -212,16 +234,16 @@ def _of_own_metric(
     None where that metric is not a mean over instances, such as an F1 over all entities or a correlation.
 
     Raises:
-        ResultsError: the file with them is not there, or another one.
+        ResultsError: details.json, which has these scores, is not there, or is not the one that the manifest names.
     """
     try:
         content = read_bounded(folder / DETAILS)
         if sha256_bytes(content) != record[FILES][DETAILS]:
-            raise KeyError
+            raise KeyError  # told by the same sentence as the errors of a damaged file
         standard = orjson.loads(content)[STANDARD]
     except (OSError, UnreadableError, ValueError, KeyError, TypeError):
         raise ResultsError("changed", _OTHER_DETAILS) from None
-    found = {}
+    scores_of = {}
     for split, score, count in (
         ("validation", run.validation_score, run.n_validation),
         ("test", run.test_score, run.n_test),
@@ -235,15 +257,19 @@ def _of_own_metric(
         is_their_mean = abs(values.mean() - score) <= MEAN_TOLERANCE
         if not is_their_mean:
             return None
-        found[split] = values
-    return found
+        scores_of[split] = values
+    return scores_of
 
 
 def _clusters(folder: Path, sha256: str) -> ClusterIds:
-    """Return the clusters of a run; `sha256` is the hash of their file in the run's manifest.
+    """Return the clusters of a run, from its details.json.
+
+    Args:
+        folder: the run's folder.
+        sha256: the hash of the clusters, as the run's manifest has it.
 
     Raises:
-        ResultsError: they are not there, or others.
+        ResultsError: the clusters are not there, or have another hash.
     """
     try:
         clusters = orjson.loads(read_bounded(folder / DETAILS))[CLUSTERS]
@@ -258,9 +284,10 @@ def _clusters(folder: Path, sha256: str) -> ClusterIds:
 
 
 def _repeats(first: Run, run: Run) -> str:
-    """Return the sentence about a folder with a run that another folder of the cell has, too."""
+    """Return the sentence about a folder whose run is also in another folder of the cell, which was read first."""
     how = "with the same scores"
-    if replace(run, path=first.path) != first:
+    is_same_but_for_path = replace(run, path=first.path) == first
+    if not is_same_but_for_path:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
     return (
         f"repeats the run in {first.path.rpartition('/')[2]}, {how}; remove one of them"
@@ -277,7 +304,7 @@ def _made_from(record: Mapping[str, Any]) -> str:
     values: dict[str, Any] = {}
     for field in _SHARED:
         value = field.of(record)
-        if isinstance(value, dict):
+        if isinstance(value, dict):  # each of its parts becomes a field
             values |= {f"{field.name}.{key}": part for key, part in value.items()}
         else:
             values[field.name] = value

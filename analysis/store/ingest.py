@@ -1,8 +1,8 @@
 """From a run store to a runs table.
 
-On the way a run is a `benchmarks.runs.RunKey`, then a `cell.Run`, then a row of the table. Cells are read in
-parallel; the result does not depend on the number of jobs. Files that cannot be used are reported with path and
-reason, and the other runs are used.
+On the way a run is a `benchmarks.runs.RunKey`, then a `cell.Run`, then a row of the table. A cell is all runs of one
+model on one dataset. Cells are read in parallel; the result does not depend on the number of jobs. Files that cannot be
+used are reported with path and reason, and the other runs are used.
 """
 
 from __future__ import annotations
@@ -41,18 +41,22 @@ from common.progress import progress
 logger = logging.getLogger(__name__)
 
 _GRID = [(lr, seed) for lr in LEARNING_RATES for seed in SEEDS]
+"""The paper's runs of a cell, by learning rate and seed."""
 _KEPT = 8
 """Stores whose per-instance scores stay in the cache."""
 _DAY = 24 * 3600.0
-"""Seconds for which a store that was opened stays there in any case: a process may still read its scores."""
+"""Seconds for which a store's scores stay in the cache after they were opened: a process may still read them."""
 _FEW = 400
-"""Stores with fewer runs are read in this process: new ones would cost more than they bring."""
+"""Stores with fewer runs are read in this process: new processes would cost more time than they save."""
 _ENOUGH = 100
-"""Instances right, and wrong, at least: runs that share four of five mistakes share as many by a chance of 2e-10."""
+"""Equal scores are a copy only if at least so many instances are right, and as many wrong: even of two runs that share
+each mistake with a chance of four in five, 100 mistakes are all the same with a chance of 2e-10."""
 _BLIND = {"sst2": 0.56, "mnli_m": 0.36, "qqp": 0.64, "squad_v2": 0.52}
-"""By dataset the most that one prediction for all inputs scores (`blind_score`)."""
+"""By dataset, the most that one prediction for all inputs scores: the share of the largest class, or in SQuAD v2 of the
+questions without an answer, in either split."""
 _BLIND_IN = {"SC": 0.75, "TC": 0.8, "QA": 0.1, "IR": 0.1}
-"""The same by task, for other datasets."""
+"""By task, the same for other datasets, on the high side. In TC the prediction is that all words are tagged O: it
+scores 1 on a sentence without an entity, and less on the others."""
 
 
 class RefusedStoreError(UserError):
@@ -67,11 +71,11 @@ class RefusedStoreError(UserError):
 class StoreTable(RunsTable):
     """The runs table of a store, and what is wrong with the store.
 
-    `unsealed` are its runs without a manifest, as all of the release.
+    `unsealed` is the number of its runs without a manifest, which are all of the release.
     """
 
     problems: tuple[Problem, ...]
-    """Everything that is wrong, by path; kinds in `scan.HARMLESS` cost no run that is there."""
+    """Everything that is wrong, by path; those of a kind in `scan.HARMLESS` leave no run out that is there."""
     complete: int
     """Cells with all of the paper's 30 runs."""
     incomplete: int
@@ -122,7 +126,8 @@ def ingest(
             f"with --protocol {protocol}"
         )
     with _reading(store, instances, add_models, protocol, jobs=jobs) as read:
-        # Before the instances take their place: a table that cannot be written leaves the old ones.
+        # Written inside the block, since the new instances replace the old ones at its end: if the table cannot be
+        # written, the old instances stay.
         write_runs(
             out,
             read.runs,
@@ -143,15 +148,15 @@ def open_store(
     models: Collection[str] | None = None,
     verified: bool = False,
 ) -> tuple[StoreTable, Path | None]:
-    """Return a run store, read, and if wanted the folder of its per-instance scores, which is in the cache.
+    """Read a run store; return its table and, if wanted, the folder of its per-instance scores, which is in the cache.
 
     Args:
         store: as `ingest` takes it.
-        instances: whether the per-instance scores are wanted.
+        instances: whether the per-instance scores are wanted; without them, None is returned for their folder.
         add_models: names or shell patterns of models outside the released naming scheme.
         protocol: which scores (`ingest`).
         models: only these; None: all.
-        verified: whether it is known by other means that the files are the authors'.
+        verified: whether it is known by other means that the files are the authors', so that none is doubted.
 
     Raises:
         UserError: no store, no usable run in it, runs that are not what they say they are, or a cache that cannot be
@@ -188,8 +193,11 @@ def open_store(
 def _make_cached_folder(
     store: Path, add_models: Iterable[str], models: Iterable[str]
 ) -> Path:
-    """Make a folder in the cache for the per-instance scores of a store's models, remove old ones, and return it."""
-    # Users may share the cache, but not what one of them wrote into it.
+    """Make a folder in the cache for the per-instance scores of a store's models, remove old ones, and return it.
+
+    Its name is a hash of what decides which scores are in it.
+    """
+    # The user as well: users may share the cache, but not what one of them wrote into it.
     place, user = str(store.resolve()), str(os.getuid())
     identity = "\0".join([place, user, *sorted(add_models), *sorted(models)])
     key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
@@ -206,9 +214,12 @@ def _make_cached_folder(
 
 
 def _keep_few(opened: Path) -> None:
-    """Note that a store's folder in the cache is used now; remove all folders but the few that were used last."""
+    """Note that a store's folder in the cache is used now; remove all but the `_KEPT` that were used last.
+
+    A folder's time of change is when it was used last. Folders of the last day stay in any case.
+    """
     os.utime(opened)
-    with contextlib.suppress(FileNotFoundError):  # another process removes them, too
+    with contextlib.suppress(FileNotFoundError):  # another process removed a folder
         now = time.time()
         folders = opened.parent.iterdir()
         ages = sorted((now - folder.stat().st_mtime, folder) for folder in folders)
@@ -227,7 +238,10 @@ def _reading(
     *,
     jobs: int | None = None,
 ) -> Iterator[StoreTable]:
-    """Yield a store, read; the folder `instances`, where one is given, takes its place once the caller is done."""
+    """Read a store and yield its table; `instances`, where it is given, is the folder for the per-instance scores.
+
+    They are written to a temporary folder, which takes the place of `instances` when the caller's block ends.
+    """
     datasets = known_datasets(stored_definitions(store_of(store)))
     scan = scan_store(store, add_models, datasets=datasets, models=models)
     with contextlib.ExitStack() as stack:
@@ -238,13 +252,14 @@ def _reading(
         runs: list[Run] = []
         problems = list(scan.problems)
         cells_read = _read_cells(scan, folder, jobs, protocol)
-        for cell, read in zip(scan.cells, cells_read, strict=True):
-            cell_runs, cell_problems, sha256 = read
+        for cell, (cell_runs, cell_problems, sha256) in zip(
+            scan.cells, cells_read, strict=True
+        ):
             runs += cell_runs
             for problem in cell_problems:
                 path = f"{scan.results}/{problem.path}"
                 problems.append(replace(problem, path=path))
-            if sha256:
+            if sha256:  # for the manifest of the folder
                 hashes[instances_name(cell.model, cell.dataset.name)] = sha256
         table = _table(scan, runs, problems, datasets, protocol)
         if len(table.runs) == 0:
@@ -255,7 +270,7 @@ def _reading(
 def _read_cells(
     scan: Scan, instances: Path | None, jobs: int | None, protocol: str
 ) -> Iterator[tuple[list[Run], list[Problem], str]]:
-    """Yield what `read_cell` returns of each cell, in their order."""
+    """Yield what `read_cell` returns of each cell, in the order of the cells; `jobs`: processes, as of `ingest`."""
     cells = scan.cells
     if not jobs:
         n_runs = sum(len(cell.runs) for cell in cells)
@@ -280,24 +295,34 @@ def _table(
     datasets: Mapping[str, Dataset],
     protocol: str,
 ) -> StoreTable:
-    """Return the table of the usable runs; copies and runs of other weights or size are problems, and cells' gaps."""
+    """Return the table of a store's usable runs, and its problems.
+
+    Args:
+        scan: the store's cells.
+        runs: the runs that could be read. Left out are copies, runs made from other weights than most of their model's,
+            and runs with other numbers of instances than most of their dataset's.
+        problems: what was found wrong before.
+        datasets: the known datasets, by name.
+        protocol: the protocol by which the runs were read.
+    """
     usual = _usual_sizes(runs)
-    copied = copies(runs)
-    weights = other_weights(runs)
+    copy_of = copies(runs)
+    faults_of_weights = other_weights(runs)
     used: list[Run] = []
+    # By cell, learning rate and seed of the runs that are used.
     present: dict[str, set[tuple[float, int]]] = {}
     for cell in scan.cells:
         present[cell.name] = set()
     for run in runs:
         validation, test = usual[run.dataset]
-        if run.path in copied:
+        if run.path in copy_of:
             kind = "copied"
             sentence = (
-                f"has the scores of {copied[run.path]} on every instance, so one of them is a copy; both are left "
+                f"has the scores of {copy_of[run.path]} on every instance, so one of them is a copy; both are left "
                 f"out until the folder of one is removed"
             )
-        elif run.path in weights:
-            kind, sentence = "weights", weights[run.path]
+        elif run.path in faults_of_weights:
+            kind, sentence = "weights", faults_of_weights[run.path]
         elif (run.n_validation, run.n_test) != (validation, test):
             # The mean of such a run is over other instances than the means that it would be compared with.
             kind = "count"
@@ -333,7 +358,8 @@ def _usual_sizes(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
     """Return by dataset how many validation and test instances most of its runs have."""
     counts = Counter((run.dataset, run.n_validation, run.n_test) for run in runs)
     usual = {}
-    # The last entry counts: the most frequent size, and of equally frequent sizes the largest.
+    # From the rarest to the most frequent, and of equally frequent ones from the smallest to the largest: each replaces
+    # the one before.
     for size in sorted(counts, key=lambda size: (counts[size], size)):
         dataset, validation, test = size
         usual[dataset] = (validation, test)
@@ -343,7 +369,12 @@ def _usual_sizes(runs: Sequence[Run]) -> dict[str, tuple[int, int]]:
 def _missing_of_grid(
     scan: Scan, present: Mapping[str, set[tuple[float, int]]]
 ) -> list[Problem]:
-    """Return a problem for each cell that lacks runs of the paper's grid; `present`: its rates and seeds."""
+    """Return a problem for each cell that lacks runs of the paper's grid.
+
+    Args:
+        scan: the store.
+        present: by cell, the learning rates and seeds that it has.
+    """
     gaps = []
     for name, rates_and_seeds in present.items():
         absent = [run for run in _GRID if run not in rates_and_seeds]
@@ -358,7 +389,8 @@ def _missing_of_grid(
 def _nothing_usable(
     store: Path, scan: Scan, problems: Sequence[Problem]
 ) -> RefusedStoreError:
-    """Return the error for a store without a usable run; it names the first of the problems that cost a run, if any."""
+    """Return the error for a store without a usable run; it names a problem, if possible one that left a run out."""
+    # That a cell lacks runs follows from other problems, which are named first.
     wrong = [problem for problem in problems if problem.kind != "missing"]
     wrong = wrong or list(problems)
     where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
@@ -373,15 +405,16 @@ def _nothing_usable(
 
 
 def copies(runs: Iterable[Run]) -> dict[str, str]:
-    """Return runs that have the results of another run, each with that one; both by their folders below `results`.
+    """Return runs that have the results of another run, each with that run; both by their folders below `results`.
 
     Two fine-tunings never make the same mistakes on hundreds of instances, unless neither looks at its input: a
     collapsed run predicts one class, no entity or no answer for all, whatever its model and seed. In the release that
-    is so for the first checkpoints of Table 8 on SQuAD, SQuAD v2 and ReCoRD. So equal scores count as a copy where they
-    are better than any prediction that is the same for all inputs, and where enough instances could have gone the other
-    way. Equal losses and standard metrics (details.json), of runs that have them, are a copy whatever the scores. A
-    model that was fine-tuned alike under a second name is none (`analysis.store.agreement`).
+    is so for the first checkpoints of Table 8 on SQuAD, SQuAD v2 and ReCoRD. So equal scores on all instances of a
+    split are a copy only where they are better than any prediction that is the same for all inputs, and where enough
+    instances are right and enough are wrong. Equal losses and standard metrics (details.json) are a copy whatever the
+    scores. A model that was fine-tuned alike under a second name is not a copy (`analysis.store.agreement`).
     """
+    # By what two runs have in common if one is a copy: the first run with it.
     first_with: dict[tuple[object, ...], Run] = {}
     copy_of: dict[str, str] = {}
     for run in runs:
@@ -390,6 +423,7 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
         keys: list[tuple[object, ...]] = []
         if run.details:
             keys.append((run.dataset, run.details))
+        # A mark is the checksum of a run's scores on all instances of a split, first of validation, then of test.
         for split, mark in enumerate(run.marks):
             n, score = counts[split], scores[split]
             # The rarer outcome counts: of 1,000 instances with 990 right, two runs could differ in few.
@@ -409,8 +443,7 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
 def blind_score(task: str, dataset: str, count: int) -> float:
     """Return the most that a prediction which is the same for all of `count` inputs scores, on the high side.
 
-    Shares of the largest class, and in SQuAD v2 of questions without an answer, of both splits, and four standard
-    deviations of a sample's share. The families' own are for data that are not known: sentences without an entity, and
-    with one all of whose words are tagged O, in TC.
+    It is the share that `_BLIND` or `_BLIND_IN` has, and four standard deviations of a share in a sample of this size.
     """
+    # The standard deviation of a share is at most 0.5 / sqrt(count).
     return _BLIND.get(dataset, _BLIND_IN[task]) + 2 / math.sqrt(count)

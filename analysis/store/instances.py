@@ -10,8 +10,8 @@ One row a run, sorted by learning rate and seed:
     test_clusters            not say
 
 Any Parquet reader opens the folder as one data set; `_manifest.json` in it has the hash of each file. All cells may
-also be in one such file, a row group each, with the manifest next to it, as in the packaged example. It can hold
-runs that the runs table leaves out because the rest of their dataset has another number of instances; rows of the
+also be in one such file, a row group each, with the manifest next to it, as in the packaged example. A file can hold
+runs that the runs table leaves out because most runs of their dataset have another number of instances; rows of the
 runs table say which to read.
 """
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 _MANIFEST = "_manifest.json"
 """The hashes of the files in the folder (`common.manifest`); readers of Parquet skip names with an underscore."""
 _CLUSTERS = {split: f"{split}_clusters" for split in SCORED_SPLITS}
+"""By split, the column with its clusters."""
 _SCHEMA = pa.schema(
     [
         *RUN_COLUMNS,
@@ -62,7 +63,9 @@ _SCHEMA = pa.schema(
     ]
 )
 _NAMES = ["model", "task", "dataset"]
+"""The columns that are equal in all rows of a cell."""
 _AGAIN = "read the store again with clm-or-mlm ingest STORE --instances {}"
+"""What to do about files that are missing or damaged; {} is their folder."""
 _AGREEMENT = 1e-6
 """Largest distance between a run's score and the mean of its instances (cf. `results_json.MEAN_TOLERANCE`)."""
 
@@ -104,19 +107,22 @@ def read_instances(
             their number of instances.
     """
     scores = np.empty((0, 0))
-    for _, places, rows in _by_model(path, dataset, runs, split, split):
-        if not scores.size:
+    # The column of the scores is called as its split.
+    for _, positions, rows in _by_model(path, dataset, runs, split, column=split):
+        if not scores.size:  # at the first model
             scores = np.empty((len(runs), len(rows[0])))
-        lengths = {scores.shape[1], *map(len, rows)}
+        _, n_instances = scores.shape
+        lengths = {n_instances, *map(len, rows)}
         if len(lengths) > 1:
             raise UserError(
                 f"{path}: runs on {dataset} have between {min(lengths)} and {max(lengths)} {split} instances, but all "
                 "must have the same number"
             )
-        scores[places] = rows
+        scores[positions] = rows
     column = f"{split}_score"
     if len(scores) and column in runs:
         distance = np.abs(scores.mean(axis=1) - runs[column].to_numpy(dtype=np.float64))
+        # With `not`, since a distance may be nan, for which every comparison is false.
         if not distance.max() <= _AGREEMENT:
             model = runs["model"].iloc[int(distance.argmax())]
             if dataset not in DATASETS:
@@ -135,19 +141,19 @@ def read_instances(
 def read_clusters(
     path: Path, dataset: str, runs: pd.DataFrame, split: str = "test"
 ) -> npt.NDArray[np.int64] | None:
-    """Return the cluster of each instance, (n_instances,), or None where no run says; arguments as `read_instances`.
+    """Return the cluster of each instance, (n_instances,), or None where no run names clusters.
 
-    One run that says it speaks for all, since instance i is the same in every run.
+    One run that names them speaks for all, since instance i is the same in every run. The arguments are those of
+    `read_instances`.
 
     Raises:
-        UserError: as `read_instances`, or runs that say different things, which were not evaluated on the same data.
+        UserError: as `read_instances`, or runs that name different clusters, which were not evaluated on the same data.
     """
     clusters: npt.NDArray[np.int32] | None = None
     first_model = ""
-    for model, _, rows in _by_model(
-        path, dataset, runs, split, _CLUSTERS.get(split, "")
-    ):
-        for row in rows:
+    column = _CLUSTERS.get(split, "")
+    for model, _, rows in _by_model(path, dataset, runs, split, column):
+        for row in rows:  # an array, or None where the run names no clusters
             if clusters is None:
                 clusters, first_model = row, model
             elif row is not None and not np.array_equal(clusters, row):
@@ -197,22 +203,24 @@ def write_cell(
 
 
 class _UnchangedError(Exception):
-    """What was written is there already: by this error `atomic_folder` gives up the new folder."""
+    """The same content is there already: raised inside `atomic_folder`, so that it gives up the new folder."""
 
 
 @contextlib.contextmanager
 def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Yield a new folder for `write_cell`, and a table for the hashes; with its manifest it takes the place of `path`.
+    """Yield a new folder for `write_cell`, and a dict which the caller fills with the hash of each file by its name.
 
-    A folder that holds the same already stays untouched, for those who are reading it.
+    When the caller's block ends, a manifest with the hashes is written, and the new folder takes the place of `path`. A
+    folder that holds the same already stays untouched, for those who are reading it.
 
     Raises:
-        UserError: `path` is a file, or a folder that holds something else.
+        UserError: `path` is a file, or a folder with files that no ingest wrote.
     """
     if path.exists() and not path.is_dir():
         raise UserError(
             f"{path} is a file; --instances must be a new folder, or one from an earlier ingest"
         )
+    # With an empty hash: files of an earlier ingest may be replaced even if they were changed since.
     ours = dict.fromkeys(written_by(path / _MANIFEST), "")
     others = strangers(path, ours)
     if others:
@@ -223,7 +231,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
         write_manifest(folder / _MANIFEST, {"format": 3}, hashes)
-        # An old folder without a whole manifest is replaced.
+        # An old folder is replaced if its manifest is another one or missing, or one of its files is damaged.
         with contextlib.suppress(FileNotFoundError, DamagedError):
             if (path / _MANIFEST).read_bytes() == (folder / _MANIFEST).read_bytes():
                 check_files(path, hashes, "")
@@ -233,10 +241,13 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
 def _by_model(
     path: Path, dataset: str, runs: pd.DataFrame, split: str, column: str
 ) -> Iterator[tuple[str, npt.NDArray[np.intp], list[Any]]]:
-    """Yield each model with the places of its runs, and the content of a column for these runs (arrays, or None).
+    """Yield each model with the positions of its runs in `runs`, and what a column holds for each of them.
+
+    That is an array with a value for every instance, or None where the file says nothing for a run.
 
     Raises:
         UserError: an unknown split, or as `read_instances`.
+        ValueError: a run of another dataset.
     """
     if split not in SCORED_SPLITS:
         raise UserError(
@@ -245,16 +256,19 @@ def _by_model(
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"some of the runs are of a dataset other than {dataset}")
     keys = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
+    # Files have the name that a model was trained by; runs of stand-ins have others in the column `model`.
     name_column = RECORDED_AS if RECORDED_AS in runs else "model"
+    # With a fresh index, the members of a group are positions.
     groups = runs.reset_index(drop=True).groupby(name_column, sort=False).groups.items()
     hashes: Mapping[str, str] = {}
-    is_joined = path.is_file()
+    is_joined = path.is_file()  # all cells are in one file
     again = _AGAIN.format(path)
     with contextlib.suppress(FileNotFoundError):
         manifest = manifest_path(path) if is_joined else path / _MANIFEST
         hashes = read_manifest(manifest, again).get(FILES, {})
 
-    def rows_of_model(model: str, places: Iterable[int]) -> list[Any]:
+    def rows_of(group: tuple[Any, Iterable[int]]) -> list[Any]:
+        model, positions = str(group[0]), group[1]
         name = instances_name(model, dataset)
         file, wanted = path / name, None
         if is_joined:
@@ -264,16 +278,16 @@ def _by_model(
             file,
             hashes.get(name),
             column,
-            [keys[place] for place in places],
+            [keys[position] for position in positions],
             again,
             wanted,
         )
 
     # Reading, decompressing and hashing leave Python's lock, so threads are enough.
     with ThreadPoolExecutor(cores()) as pool:
-        chosen = pool.map(lambda group: rows_of_model(str(group[0]), group[1]), groups)
-        for (model, places), rows in zip(groups, chosen, strict=True):
-            yield str(model), np.asarray(places), rows
+        chosen = pool.map(rows_of, groups)
+        for (model, positions), rows in zip(groups, chosen, strict=True):
+            yield str(model), np.asarray(positions), rows
 
 
 def _chosen_rows(
@@ -284,18 +298,20 @@ def _chosen_rows(
     again: str,
     wanted: list[tuple[str, str, str]] | None,
 ) -> list[Any]:
-    """Return copies of what a column holds for some runs, so that the rest of the cell need not stay in memory.
+    """Return what a column holds for some runs of a cell, in the order of `keys`: an array, or None for a null.
+
+    The arrays are copies, so that the rest of the cell need not stay in memory.
 
     Args:
         path: the file of the cell, or of all cells.
-        sha256: of its content; None where none is known.
-        column: which.
+        sha256: the hash of its content; None where the manifest does not name the file.
+        column: name of the column.
         keys: learning rate and seed of each run.
-        again: what to do about a damaged file, for the message.
-        wanted: which rows of a file of all cells are the cell's.
+        again: what to do about a missing or damaged file, for the message.
+        wanted: filters that leave only the rows of the cell, for a file of all cells.
     """
     try:
-        if sha256 is None:
+        if sha256 is None:  # a file that no ingest wrote counts as missing
             raise FileNotFoundError
         check_file(path, sha256)
         columns = ["lr", "seed", column]
@@ -308,13 +324,14 @@ def _chosen_rows(
         ) from None
     except (DamagedError, pa.ArrowException, OSError) as error:
         raise DamagedError(f"{path}: {first_line(error)}; {again}") from None
-    names = zip(table["lr"].to_pylist(), table["seed"].to_pylist(), strict=True)
-    row_of = {name: row for row, name in enumerate(names)}
+    keys_of_rows = zip(table["lr"].to_pylist(), table["seed"].to_pylist(), strict=True)
+    row_of = {key: row for row, key in enumerate(keys_of_rows)}
     for lr, seed in keys:
         if (lr, seed) not in row_of:
             raise UserError(
                 f"{path} has no run with lr {lr:g} and seed {seed}; {again}"
             )
+    # Arrow keeps the lists of a column in one array of values; the list of row i is from offset i to offset i + 1.
     lists = table[column].combine_chunks()
     is_given = lists.is_valid()
     offsets = lists.offsets.to_numpy()
@@ -322,8 +339,8 @@ def _chosen_rows(
     chosen: list[Any] = []
     for key in keys:
         row = row_of[key]
-        of_run = None
+        values_of_run = None
         if is_given[row].as_py():
-            of_run = values[offsets[row] : offsets[row + 1]].copy()
-        chosen.append(of_run)
+            values_of_run = values[offsets[row] : offsets[row + 1]].copy()
+        chosen.append(values_of_run)
     return chosen

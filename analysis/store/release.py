@@ -1,4 +1,4 @@
-"""The authors' result files, by git at one pinned commit: only the wanted models, in the cache.
+"""The authors' result files, fetched by git at one pinned commit into the cache; only the wanted models.
 
 A shallow clone without file contents (`--filter=blob:none`), whose sparse checkout holds the models that were asked
 for: git fetches the contents of one model after the other, so an interrupted fetch resumes with the model it was at.
@@ -31,6 +31,7 @@ _OFFLINE = (
     "without network access, use --source published, or run `clm-or-mlm fetch-released` on a "
     "machine with access and copy its cache"
 )
+# Nothing in the clone is executed, git leaves no work for later, and a connection that stalls is given up.
 _SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.symlinks=false",
@@ -43,6 +44,7 @@ _SETTINGS = (
 )
 _NO_FILTERS = "* -text -eol -ident -filter -working-tree-encoding\n"
 """Attributes that win over those of the clone: file contents are written as they are."""
+# Git asks nothing, since nobody may be there to answer, and its messages are in English, by which they are recognised.
 _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "true",
@@ -56,13 +58,14 @@ _PASSED = (
     "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
 )
-"""How the user's git reaches the network; every other GIT_ variable would point it at another repository."""
+"""Beginnings of the GIT_ variables that say how the user's git reaches the network. No other is passed on: one could
+point git at another repository."""
 
 
 def cached_release(
     cache: Path | None = None, *, commit: str = COMMIT
 ) -> tuple[str, ...]:
-    """Return the names of the released models that are complete in the cache."""
+    """Return the names of the released models whose files are all in the cache."""
     return tuple(_Clone(cache or cache_folder(), URL, commit).complete_models())
 
 
@@ -81,7 +84,7 @@ def released_store(
 ) -> Path:
     """Return a run store with the released runs of `models`; those that are not there yet are fetched.
 
-    Models that the release does not hold (Figure 11's 1b-clm-10k-mlm40-42k) are logged and left out.
+    Models that the release does not have (Figure 11's 1b-clm-10k-mlm40-42k) are logged and left out.
 
     Args:
         models: names in the released scheme.
@@ -141,7 +144,7 @@ class _Clone:
         return sorted(name.removeprefix("results/") for name in of_models)
 
     def check(self, models: Sequence[str]) -> None:
-        """Compare the models' files with the commit by git's own hashes.
+        """Compare the models' files with the commit, and raise a `UserError` about the first that was changed or lost.
 
         Git hashes only files whose size or times are not those of its checkout.
         """
@@ -156,14 +159,15 @@ class _Clone:
         changed = self.git("status", *options, "--", *folders)
         if changed:
             first_line, _, _ = changed.partition("\0")
-            # A line has two letters, a blank and the path; `git` strips blanks from what it returns.
+            # A line has two letters or blanks, a blank and the path, such as " M results/NAME/run.json". `self.git`
+            # strips blanks, so that the first line may have lost one.
             _, _, path = first_line.lstrip().partition(" ")
             raise UserError(
                 f"{self.folder / path.lstrip()} has changed since it was fetched; delete {self.folder} and fetch again"
             )
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
-        """Let only one process at a time change the clone."""
+        """Return a context in which no other process changes the clone; it waits until another one is done."""
         try:
             mark_cache(self.folder.parent)
             self.folder.mkdir(exist_ok=True)
@@ -178,7 +182,7 @@ class _Clone:
 
     def prepare(self) -> None:
         """Make the clone, unless it is there: the pinned commit without file contents."""
-        # These locks are of a git that was killed: our own lock keeps other processes out.
+        # Git's own locks in the clone are of a git that was killed, since `lock` keeps other processes out.
         stale = list((self.folder / ".git").rglob("*.lock"))
         for path in stale:
             path.unlink()
@@ -191,12 +195,13 @@ class _Clone:
             without_contents = ("--depth=1", "--filter=blob:none", "--no-tags")
             self.git("fetch", "--quiet", *without_contents, "origin", self.commit)
             self.git("sparse-checkout", "set", "--cone")
-        # What a killed checkout wrote in part becomes whole.
+        # HEAD names the commit only after a checkout. A checkout that was killed is done again, so that no file stays
+        # half written.
         if stale or not self.has_commit():
             self.git("checkout", "--quiet", "--force", "--detach", self.commit)
 
     def fetch(self, models: Sequence[str]) -> None:
-        """Bring the contents of those models that the release holds and that are not here, one after the other."""
+        """Fetch the files of those models that the release has and that are not complete here, one after the other."""
         complete = self.complete_models()
         wanted = []
         for name in self.released_models():
@@ -239,12 +244,13 @@ class _Clone:
             ) from None
         if ended.returncode == 0:
             return ended.stdout.strip()
-        # Servers and versions of git have several words for a commit that is not there.
+        # Servers and versions of git have different words for a commit that is not there.
         unknown = r"not our ref|couldn't find remote ref|not advertised|unadvertised"
         if re.search(unknown, ended.stderr):
             raise UserError(
                 f"{self.url} does not have the pinned commit {self.commit}; give --url the address of a full mirror"
             )
+        # The reason is the first line such as "fatal: unable to access ...".
         message = re.search(
             r"^(?:fatal|error|remote|git):\s*(.*)", ended.stderr, re.MULTILINE
         )

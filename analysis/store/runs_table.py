@@ -10,7 +10,7 @@ Rows are unique in (model, dataset, lr, seed) and sorted: models and datasets in
 after them by name), then learning rate, then seed. The file is Parquet, or text (`analysis.store.text_table`) with
 these columns or with the header `model,task,dataset,lr,seed,val_score,test_score`; `runs.parquet.manifest.json` next to
 it has its hash. A Parquet file records what its names mean besides the paper's: added models, and the definitions of
-datasets of one's own.
+datasets of one's own. A run is sealed if it has a manifest, `run.json`, so that a change of its scores is noticed.
 """
 
 from __future__ import annotations
@@ -97,13 +97,16 @@ _TYPES = {
     name: pa.string() if name in ("model", "task", "dataset") else pa.float64()
     for name in COLUMNS
 }
-"""As what each column is read, whatever its file holds."""
+"""The type as which each column is read, whatever type it has in the file."""
 _RANKS = {
     "model": {name: i for i, name in enumerate(MODELS)},
     "dataset": {name: i for i, name in enumerate(DATASETS)},
 }
+"""The order of known names in the table."""
 _METADATA = b"clm_or_mlm"
+"""The key of `_Record` in a Parquet file."""
 _UNSEALED, _DIFFERENCES = "unsealed", "differences"
+"""Keys of a table's manifest, of the fields of `RunsTable` with these names."""
 _AGAIN = "make it again with ingest"
 _SOURCES = "a source is published, released, miniature, curves, a run store (folder) or a runs table (Parquet, .csv)"
 _MOST_SEED = 2**53
@@ -173,6 +176,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     manifest = _manifest_of(path, content)
     is_text = path.suffix.lower() in ENDINGS and not content.startswith(PARQUET)
     read = _read_text if is_text else _read_parquet
+    # `places` says where each row is, such as "line 2", for messages.
     columns, places, record = read(path, content)
     if not places:
         remedy = "a line is a run" if is_text else _AGAIN
@@ -187,7 +191,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         )
 
         datasets = known_datasets(recorded_definitions(record.datasets, path))
-    # A rate that went through float32 or text must not become a seventh rate beside the grid's six.
+    # The grid's rate itself replaces one that differs by rounding, as after float32 or text: it must not become a
+    # seventh rate beside the grid's six.
     for rate in LEARNING_RATES:
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
     _check_rows(runs, path, places, (*add_models, *record.added_models), datasets)
@@ -227,10 +232,10 @@ def write_runs(
     Args:
         path: the file, replaced when it exists.
         runs: the columns of `COLUMNS`, in any row order.
-        protocol: the protocol of the scores, recorded in a Parquet file as are names outside the released scheme.
-        datasets: those that are known; the definitions of the rows' own ones are recorded likewise.
-        unsealed: runs without a manifest, which the table's own records.
-        differences: what the runs differ in (`RunsTable.differences`), recorded likewise.
+        protocol: the protocol of the scores. A Parquet file records it, and models outside the released scheme.
+        datasets: the known datasets, by name. A Parquet file records the definitions of one's own that the rows have.
+        unsealed: number of runs without a manifest. The table's manifest records it.
+        differences: what the runs differ in (`RunsTable.differences`). The table's manifest records it.
 
     Raises:
         UserError: the file is a CSV, which could not record what the names in it mean.
@@ -243,6 +248,7 @@ def write_runs(
     names = sorted(frame["dataset"].unique())
     definitions = definitions_record(datasets[name] for name in names)
     if path.suffix.lower() == ".csv":
+        # By its name, what a CSV cannot hold; empty or False where there is nothing to record.
         unrecorded = {
             "names of your own models": added,
             "protocol": protocol != PAPER,
@@ -285,22 +291,23 @@ def write_runs(
 
 
 def sort_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows in the table's order with a fresh index; the argument is left as it is."""
+    """Return the rows in the table's order with a fresh index; `runs` itself is not changed."""
     ranked = {}
     for column, ranks in _RANKS.items():
-        # Names without a rank come last, alphabetically.
+        # A text such as "007mldr_en", rank first. Names without a rank come last, alphabetically.
         keys_of_rows = [f"{ranks.get(name, 999):03}{name}" for name in runs[column]]
         ranked[f"{column} rank"] = keys_of_rows
+    # Models and datasets are sorted by these columns, learning rates and seeds by their own.
     keys = [f"{column} rank" if column in _RANKS else column for column in KEYS]
     in_order = runs.assign(**ranked).sort_values(keys, kind="stable", ignore_index=True)
     return in_order.drop(columns=list(ranked))
 
 
 def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
-    """Return a table's manifest, compared with it; None where it has none.
+    """Return the manifest of a table with this content; None where it has none.
 
     Raises:
-        DamagedError: the table was changed since it was written, or its manifest was.
+        DamagedError: the table or its manifest was changed since it was written.
     """
     manifest = manifest_path(path)
     remedy = f"make both again with ingest, or delete {manifest} to have it read as a table of your own"
@@ -308,7 +315,7 @@ def _manifest_of(path: Path, content: bytes) -> dict[str, Any] | None:
         record = read_manifest(manifest, remedy)
     except FileNotFoundError:
         return None
-    with another_shape(manifest, remedy):
+    with another_shape(manifest, remedy):  # refuses what is not a number
         record[_UNSEALED] = int(record.get(_UNSEALED, 0))
     # Only the hash is compared: table and manifest may have been renamed.
     if list(record.get(FILES, {}).values()) != [sha256_bytes(content)]:
@@ -323,15 +330,19 @@ _Read = tuple[pd.DataFrame, Sequence[str], _Record]
 def _read_text(path: Path, content: bytes) -> _Read:
     """Return the content of a table of text, which records nothing."""
     text = read_text_table(path, content)
-    columns = {
-        name: _text_column(text, title)
-        for name, title in _titles(text.header, path).items()
-    }
+    columns = {}
+    for name, title in _titles(text.header, path).items():
+        columns[name] = _text_column(text, title)
     return pd.DataFrame(columns), text.places, _Record()
 
 
 def _read_parquet(path: Path, content: bytes) -> _Read:
-    """Return the content of a Parquet table; `UserError` where it is damaged or none."""
+    """Return the content of a Parquet table.
+
+    Raises:
+        UserError: it is damaged, or is no Parquet table.
+    """
+    # For damaged files, Arrow raises errors of many kinds.
     try:
         table = pq.ParquetFile(pa.BufferReader(content)).read()
         table.validate(full=True)
@@ -351,19 +362,18 @@ def _read_parquet(path: Path, content: bytes) -> _Read:
             f"{path} cannot be read as Parquet ({first_line(error)}); {remedy}"
         ) from None
     record = _record_of(table, path)
-    columns = {
-        name: _column(table, path, title)
-        for name, title in _titles(table.column_names, path).items()
-    }
+    columns = {}
+    for name, title in _titles(table.column_names, path).items():
+        columns[name] = _column(table, path, title)
     places = [f"row {row + 1}" for row in range(table.num_rows)]
     return pd.DataFrame(columns), places, record
 
 
 def _titles(header: Sequence[str], path: Path) -> dict[str, str]:
-    """Return the columns of a runs table that a header has, each with its title there.
+    """Return the columns of a runs table that a header has: by name, the title in the header, which may be an alias.
 
     Raises:
-        UserError: a column is there twice, or one that has to be there is not.
+        UserError: the header has a column twice, or lacks one that is needed.
     """
     names = [_ALIASES.get(title, title) for title in header]
     for name in COLUMNS:
@@ -374,9 +384,12 @@ def _titles(header: Sequence[str], path: Path) -> dict[str, str]:
     needed = [name for name in COLUMNS if name not in _OPTIONAL]
     missing = [name for name in needed if name not in names]
     if missing:
+        # A missing column may be one whose title is misspelt: the nearest title that is not of the table is named.
         unread = {*names} - {*COLUMNS}
-        hints = [nearest(name, unread).rstrip("?") for name in missing]
-        lacking = [f"{name!r}{hint}" for name, hint in zip(missing, hints, strict=True)]
+        lacking = []
+        for name in missing:
+            hint = nearest(name, unread).rstrip("?")
+            lacking.append(f"{name!r}{hint}")
         by_seed = ""
         if "score" in names:
             by_seed = (
@@ -390,12 +403,12 @@ def _titles(header: Sequence[str], path: Path) -> dict[str, str]:
 
 
 def _check_repeats(runs: pd.DataFrame, path: Path, places: Sequence[str]) -> None:
-    """Raise a `UserError` where two rows are of the same run; `places`: what to call each row."""
+    """Raise a `UserError` where two rows are of the same run; `places` says where each row is."""
     keys = runs[list(KEYS)]
-    repeats = keys.duplicated()
-    if not repeats.any():
+    is_repeat = keys.duplicated()
+    if not is_repeat.any():
         return
-    run = keys[repeats].iloc[0]
+    run = keys[is_repeat].iloc[0]
     is_same = (keys == run).all(axis=1)
     first, second = np.flatnonzero(is_same)[:2]
     cell = f"{run['model']} on {run['dataset']}"
@@ -442,7 +455,7 @@ def _text_column(text: TextTable, name: str) -> pd.Series:
 
 
 def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the rows with a test score; rows without one are left out, with a note, if no seed chooses them.
+    """Return the rows with a test score; those without one are left out, with a warning, if no seed chooses their rate.
 
     Args:
         runs: the columns of a runs table.
@@ -481,15 +494,19 @@ def _unequal_rates(runs: pd.DataFrame) -> str:
 
     A model with more rates has the best of more runs, and that is part of its difference to another model.
     """
+    # By dataset and model, the rates in ascending order.
     tried: dict[str, dict[str, list[float]]] = {}
     for dataset, model, lr in records(runs.sort_values("lr"), "dataset", "model", "lr"):
         rates = tried.setdefault(dataset, {}).setdefault(model, [])
         if lr not in rates:
             rates.append(lr)
+    # By dataset with several grids of rates, each grid with the first model that has it.
     unequal = {}
     for dataset, rates_of in tried.items():
-        # Each grid of rates with the first model that has it.
-        grids = {tuple(rates): model for model, rates in reversed(rates_of.items())}
+        grids: dict[tuple[float, ...], str] = {}
+        # In reverse, so that the first model of a grid replaces the others.
+        for model, rates in reversed(rates_of.items()):
+            grids[tuple(rates)] = model
         if len(grids) > 1:
             unequal[dataset] = grids
     if not unequal:
@@ -514,9 +531,14 @@ def _check_rows(
     added: Sequence[str],
     datasets: Mapping[str, Dataset],
 ) -> None:
-    """Raise a `UserError` about the first row that breaks the first rule that is broken.
+    """Raise a `UserError` if rows break a rule: about the first rule that is broken, and the first row that breaks it.
 
-    A test score may be missing (`_with_test_scores`).
+    Args:
+        runs: the columns of a runs table. A test score may be missing (`_with_test_scores`).
+        path: the table's file.
+        places: where each row is, such as `line 2`.
+        added: names or shell patterns of models outside the released scheme that are accepted.
+        datasets: the known datasets, by name.
     """
 
     def refuse_first(wrong: pd.Series, fault_of: Callable[[pd.Series], str]) -> None:
@@ -525,11 +547,9 @@ def _check_rows(
             raise UserError(f"{path}: {places[row]}{fault_of(runs.iloc[row])}")
 
     error_of = {name: model_error(name, added) for name in runs["model"].unique()}
-    for name, error in error_of.items():
-        if error is not None:
-            refuse_first(
-                runs["model"] == name, lambda row: f": {error_of[row['model']]}"
-            )
+    wrong_models = [name for name, error in error_of.items() if error is not None]
+    is_wrong = runs["model"].isin(wrong_models)
+    refuse_first(is_wrong, lambda row: f": {error_of[row['model']]}")
     is_unknown = ~runs["dataset"].isin(list(datasets))
     refuse_first(is_unknown, lambda row: _unknown_dataset(row["dataset"], datasets))
     tasks = {name: dataset.task for name, dataset in datasets.items()}
@@ -563,15 +583,15 @@ def _are_whole(numbers: pd.Series, least: float, most: float) -> pd.Series:
 
 
 def _not_a_count(name: str, row: pd.Series) -> str:
-    """Return what is wrong with a row whose number of instances, in the column `name`, is none."""
+    """Return the fault of a row in whose column `name` there is no possible number of instances."""
     return f" has {name} {row[name]:g}, which is not a whole number from 1 on"
 
 
 def model_error(name: str, added: Sequence[str] = ()) -> str | None:
     """Return why `name` cannot be a model of a store or table, or None when it can.
 
-    A name in the released scheme can, whether or not the study trained it; any other only when it is in
-    `added` or matches one of its shell patterns (`bert-*`).
+    A name in the released scheme can be one, whether or not the study trained it; any other only if it is in `added` or
+    matches one of the shell patterns there (`bert-*`).
     """
     fault = name_fault(name)
     if fault is not None:
@@ -586,7 +606,7 @@ def model_error(name: str, added: Sequence[str] = ()) -> str | None:
 
 
 def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
-    """Return what is wrong with a row whose dataset is not known, to come after its number."""
+    """Return the fault of a row whose dataset is not known, as it follows the row's place in a message."""
     extra = (
         " is outside the paper's twelve" if name in EXTRA_DATASETS else " is unknown"
     )
@@ -597,7 +617,7 @@ def _unknown_dataset(name: str, datasets: Mapping[str, Dataset]) -> str:
 
 
 def _not_a_score(name: str, row: pd.Series) -> str:
-    """Return what is wrong with a row whose score, in the column `name`, is absent or outside [0, 1]."""
+    """Return the fault of a row whose score in the column `name` is missing or outside [0, 1]."""
     value = row[name]
     if math.isnan(value):
         return f" has no {name}; a run that diverged scores 0 (its rate is then not chosen), or delete the line"
@@ -611,16 +631,17 @@ def other_sizes(runs: pd.DataFrame) -> list[str]:
     size_of = dict(records(sizes, "dataset", "n_test"))
     others = []
     for name, count in size_of.items():
-        papers = TEST_INSTANCES.get(name, count)
-        if papers != count:
+        # A dataset that the paper does not have cannot differ from it.
+        papers_count = TEST_INSTANCES.get(name, count)
+        if papers_count != count:
             others.append(
-                f"{name} ({count:,} test examples, the paper's has {papers:,})"
+                f"{name} ({count:,} test examples, the paper's has {papers_count:,})"
             )
     return others
 
 
 def warn_of_other_sizes(source: str, runs: pd.DataFrame) -> None:
-    """Say which datasets are not the paper's: their scores look the same next to the published ones."""
+    """Warn of test sets that are not the paper's: scores on them look as if the published ones were comparable."""
     other = other_sizes(runs)
     if other:
         logger.warning(
@@ -640,7 +661,7 @@ def unsealed_words(unsealed: int, runs: int) -> str:
 
 
 def log_doubts(source: str, runs: int, unsealed: int, differences: str) -> None:
-    """Say how many of a source's runs are unsealed and unknown, and what its runs differ in (`RunsTable`), if so."""
+    """Log how many of a source's runs are unsealed, and what its runs differ in (`RunsTable`); nothing for neither."""
     words = unsealed_words(unsealed, runs)
     if words:
         unknown = "what runs without a run.json were made from is unknown, and was not compared"
@@ -650,9 +671,10 @@ def log_doubts(source: str, runs: int, unsealed: int, differences: str) -> None:
 
 
 def fingerprint(runs: pd.DataFrame) -> str:
-    """Return a name of the runs by their content: the same wherever they are."""
+    """Return a name of the runs that depends only on their content, not on their order, file or machine."""
     columns = ["model", "dataset", "lr", "seed", "validation_score", "test_score"]
-    rows = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
-    in_order = np.sort(rows).astype("<u8")
+    # One hash for each row; sorted, so that the order of rows does not matter.
+    hashes = pd.util.hash_pandas_object(runs[columns], index=False).to_numpy()
+    in_order = np.sort(hashes).astype("<u8")  # with the same bytes on every machine
     digest = hashlib.sha256(in_order.tobytes()).hexdigest()
     return f"runs-{digest[:12]}"

@@ -1,7 +1,7 @@
 """What is in a run store: its cells, the runs of each, and everything that is not where it belongs.
 
-Only names are looked at here, and of a model that is not the paper's whether its runs name it; `analysis.store.cell`
-opens the files.
+A cell is all runs of one model on one dataset. Only names are looked at here; of a model that is not in the released
+naming scheme, also whether a manifest of its runs names it. `analysis.store.cell` opens the other files.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ DOUBTFUL = frozenset({"changed", "copied", "weights"})
 _OS_LITTER = re.compile(r"\.DS_Store|\._.*|\.nfs.*|Thumbs\.db|desktop\.ini")
 """Files that file systems and desktops drop anywhere; they are not reported."""
 _TEMPORARY = re.compile(r"\..*\.tmp(\..*)?|.*\.(tmp|part|swp)|.*~")
+"""Files that a program is still writing, such as `.run.json.tmp`, `results.json.part` or an editor's `run.json~`."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -76,7 +77,7 @@ class CellFolder:
     """Name of the model's folder."""
     dataset: Dataset
     runs: Mapping[str, RunKey] = field(repr=False)
-    """By the name of their folder, in its order."""
+    """By the names of their folders, in the order of these names."""
 
     @property
     def name(self) -> str:
@@ -131,9 +132,9 @@ def scan_store(
 
     Args:
         store: the store, or its `results` folder.
-        add_models: names or shell patterns of models that are taken although their names say nothing and none of
-            their runs has a manifest.
-        datasets: those that are known.
+        add_models: names or shell patterns of models that are accepted although their names are outside the released
+            scheme and none of their runs has a manifest.
+        datasets: the known datasets, by name.
         models: only these; None: all that are there.
 
     Raises:
@@ -146,6 +147,7 @@ def scan_store(
         for entry in scanner.folders(results)
         if models is None or entry.name in models
     ]
+    # A folder of models has no folder that is called as a task, but a model's folder has nothing else.
     if any(entry.name in TASKS for entry in folders):
         raise UserError(
             f"{results}: this is one model's folder; give the store above it, "
@@ -177,8 +179,9 @@ class _Scanner:
         self.cells: list[CellFolder] = []
 
     def scan_model(self, model: os.DirEntry[str]) -> None:
-        """Collect the cells of a model's folder."""
+        """Collect the cells of a model's folder, and report what is out of place in it."""
         error = model_error(model.name, self.add_models)
+        # A manifest that names the model is as good as a name in the released scheme.
         if error is not None and not _is_sealed(model):
             self.report(model.path, "unknown", f"{error}; its runs are left out")
             return
@@ -201,7 +204,7 @@ class _Scanner:
             self.report(model.path, "unfinished", "has no runs")
 
     def scan_dataset(self, model: str, task: str, entry: os.DirEntry[str]) -> None:
-        """Collect the cell in a dataset's folder, or report why it is none."""
+        """Collect the cell in a dataset's folder; where there is none, report why."""
         if entry.name in EXTRA_DATASETS:
             self.report(
                 entry.path,
@@ -221,7 +224,7 @@ class _Scanner:
             )
             self.report(entry.path, "unknown", sentence)
             return
-        before = len(self.problems)
+        problems_before = len(self.problems)
         runs = {}
         for folder in self.folders(entry.path):
             key = self.scan_run(model, dataset, folder)
@@ -229,7 +232,7 @@ class _Scanner:
                 runs[folder.name] = key
         if runs:
             self.cells.append(CellFolder(model=model, dataset=dataset, runs=runs))
-        elif len(self.problems) == before:
+        elif len(self.problems) == problems_before:  # nothing says yet why
             self.report(entry.path, "unfinished", "has no runs")
 
     def scan_run(
@@ -249,9 +252,9 @@ class _Scanner:
                     "is unfinished; delete it unless a process is still writing it"
                 )
                 self.report(entry.path, "unfinished", sentence)
-            elif entry.name not in (RESULTS, DETAILS, RUN) and not _OS_LITTER.fullmatch(
-                entry.name
-            ):
+                continue
+            is_litter = _OS_LITTER.fullmatch(entry.name) is not None
+            if entry.name not in (RESULTS, DETAILS, RUN) and not is_litter:
                 sentence = f"is ignored; a run's folder contains {RESULTS}, {DETAILS} and {RUN}"
                 self.report(entry.path, "stray", sentence)
         if RESULTS not in files:

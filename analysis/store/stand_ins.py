@@ -23,9 +23,9 @@ STAND_INS = "stand_ins.json"
 """Name of the file, in a run store or next to a runs table."""
 
 RECORDED_AS = "recorded_as"
-"""A column that runs may have: the model's name in the folder, where the runs have another."""
+"""A column that runs may have: the name of the model's folder in the store, where the column `model` has another."""
 _FAMILY = "family"
-"""A column that the runs of stand-ins have: the datasets whose mean is the average of the row's task, with commas."""
+"""A column that the runs of stand-ins have: the datasets over which the row's task is averaged, joined by commas."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +39,26 @@ class StandIns(FileSettings):
     steps: int
     """Steps of the paper for one step of a log."""
     models: dict[str, str]
-    """The paper's model in whose place each stands."""
+    """By name of a model of the small study, the paper's model in whose place it stands."""
     others: tuple[str, ...]
     """Models of the small study that stand for none of the paper's and keep their names."""
     stages: dict[str, str]
-    """The paper's stage in whose place each stage of a log stands."""
+    """By name of a stage in the small study's logs, the paper's stage in whose place it stands."""
     families: dict[str, tuple[str, ...]]
-    """The datasets that make a family's average."""
+    """By task, the datasets over which it is averaged."""
     sizes: dict[str, str] = field(default_factory=dict)
     """What a figure writes in place of the paper's sizes, such as `0.23M` for `610M`."""
     floors: dict[str, float] = field(default_factory=dict)
-    """By dataset, of those whose samples are known, what a model scores that reads no input, in percent."""
+    """By dataset, where it is known, the score in percent of a model that reads no input."""
     logs: Path | None = None
     """Folder of the training logs."""
 
     def in_place(self, runs: pd.DataFrame) -> pd.DataFrame:
-        """Return the runs under the paper's names; `averaged_datasets` knows their families, `read_instances` their own
-        names."""
+        """Return the runs under the names of the paper's models.
+
+        Two columns are added: one for `averaged_datasets`, and one with the own names, by which `read_instances` finds
+        scores by instance.
+        """
         own_names = list(runs["model"])
         names = [self.models.get(name, name) for name in own_names]
         families = [",".join(self.families.get(task, ())) for task in runs["task"]]
@@ -66,8 +69,10 @@ class StandIns(FileSettings):
 def averaged_datasets(
     runs: pd.DataFrame | None, task: str, dataset: str = AVERAGE
 ) -> tuple[str, ...]:
-    """Return the datasets that a score is over: its own, or of a task's average the paper's three unless the runs are
-    stand-ins'."""
+    """Return the datasets that a score is a mean over.
+
+    For a dataset that is itself, for `average` the paper's datasets of the task, or those that stand-ins name.
+    """
     if dataset != AVERAGE:
         return (dataset,)
     if runs is None or _FAMILY not in runs:
@@ -76,6 +81,7 @@ def averaged_datasets(
     families = runs[_FAMILY].to_numpy()[(runs["task"] == task).to_numpy()]
     if not len(families):
         return datasets_of(task)
+    # A task without datasets is an empty text, which `split` makes one empty name of.
     names = str(families[0]).split(",")
     return tuple(filter(None, names))
 
@@ -91,6 +97,7 @@ def read_stand_ins(source: Path) -> StandIns | None:
         return None
     remedy = "make it again or remove it"
     content = read_json(path, remedy)
+    # The folder of logs is given relative to the file, and must not lead out of the file's folder.
     if isinstance(content, dict) and "logs" in content:
         logs = content["logs"]
         content["logs"] = inside(path.parent, str(logs)) if logs else None

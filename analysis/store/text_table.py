@@ -24,12 +24,15 @@ from common.reading import encoding_of, text_of
 ENDINGS = (".csv", ".tsv")
 """How the name of a table of text ends."""
 _MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-", "--"))
+"""Cells in small letters that stand for a missing number."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?", re.ASCII)
+"""A number as it is read: `91.4`, `-.5`, `1e-05`, `inf`."""
 _DECIMALS = r"^[+-]?\d*[.,]?(\d*)\s*%?$"
+"""Its group is the decimals of a number without an exponent: `42` of `91.42` and of `91,42 %`."""
 _EXACT = 6
-"""Decimals from which a number was not rounded for readers."""
+"""With so many decimals or more, a number was not rounded for readers."""
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
-"""Numbers that have thousands, or three decimals."""
+"""A number such as `1,234` or `12.345`: it has thousands, or three decimals."""
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -38,7 +41,7 @@ class TextTable:
     """The cells of a table, without blanks at their ends."""
 
     where: str
-    """What it is called in sentences."""
+    """How sentences call the table: the path of its file, or `frame`."""
     header: tuple[str, ...]
     """In small letters, with _ between words and without a unit in brackets."""
     rows: Sequence[Sequence[str]]
@@ -47,11 +50,12 @@ class TextTable:
     titles: tuple[str, ...] = ()
     """The header as it is written."""
     separator: str = ";"
+    """The sign between two columns."""
     is_written: bool = True
-    """Whether somebody wrote its digits; a frame's numbers have those that a computer keeps."""
+    """Whether somebody wrote its digits; the numbers of a frame have all digits that a computer keeps."""
 
     def at(self, row: int) -> str:
-        """Return the beginning of a sentence about a row."""
+        """Return the beginning of a sentence about the row at this position."""
         return f"{self.where}: {self.places[row]}"
 
     def texts(self, name: str) -> list[str]:
@@ -66,19 +70,23 @@ class TextTable:
 
         Args:
             name: of the column.
-            texts: its cells, where they are not those of the column.
-            whole: what 100 % is.
+            texts: the cells to read in place of the column's own; `name` is then only for messages.
+            whole: the number that 100 % becomes.
 
         Raises:
             UserError: a cell is no number, or some have a per cent sign and others none; the sentence names the row.
         """
         written = self.texts(name) if texts is None else list(texts)
         cells = [cell.lower().replace("\N{MINUS SIGN}", "-") for cell in written]
+        # Positions of rows.
         filled = [row for row, cell in enumerate(cells) if cell not in _MISSING]
         in_percent = [row for row in filled if cells[row].endswith("%")]
+        # A comma in a number is a decimal comma, unless commas separate columns or another number has a point.
         has_points = any("." in cells[row] for row in filled)
         has_decimal_commas = self.separator != "," and not has_points
-        largest_whole = max(map(int, filter(str.isdecimal, cells)), default=0)
+        # Scores in percent are at most 100. Beside a larger whole number, 1,234 may have three decimals or thousands.
+        whole_numbers = [int(cell) for cell in cells if cell.isdecimal()]
+        largest_whole = max(whole_numbers, default=0)
         values = np.full(len(cells), np.nan)
         for row in filled:
             cell = cells[row].removesuffix("%").rstrip()
@@ -90,7 +98,7 @@ class TextTable:
                 )
             if not _NUMBER.fullmatch(number):
                 hint = ", nor a seed's score" if "±" in cell else ""
-                if re.fullmatch(r"[+-]?\d+(,\d+)+", cell):
+                if re.fullmatch(r"[+-]?\d+(,\d+)+", cell):  # such as 91,4
                     hint = "; write points for decimal commas"
                     if not has_decimal_commas:
                         hint += ", or separate columns by semicolons"
@@ -100,6 +108,7 @@ class TextTable:
             values[row] = float(number)
         if not in_percent:
             return values
+        # All have a sign, or none has: a column with both may be of scores from 0 to 1 and from 0 to 100.
         without_sign = sorted({*filled} - {*in_percent})
         if without_sign:
             raise UserError(
@@ -108,18 +117,19 @@ class TextTable:
         return values / (100 / whole)
 
     def half_digits(self, texts: pd.Series) -> npt.NDArray[np.float64]:
-        """Return half of the last digit of numbers in the table; nan where its digits are not a person's."""
+        """Return half of the last digit of each number; nan where it is not known to be rounded to its digits."""
         decimals = texts.str.extract(_DECIMALS)[0].str.len()
+        # The digits that a computer wrote are not rounded: those of a frame, or very many.
         is_rounded = decimals.lt(_EXACT) & self.is_written
         halves = (0.5 / 10**decimals).where(is_rounded)
         return np.array(halves, dtype=np.float64)
 
 
 def read_text_table(path: Path, content: bytes) -> TextTable:
-    """Return the table in a file's content.
+    """Return the table in a file's content; lines without a text are left out.
 
     Raises:
-        UserError: it is no text, has no header, or a line has more or fewer columns than it.
+        UserError: the content is no text or has no header, or a line has more or fewer columns than the header.
     """
     encoding = encoding_of(content)
     try:
@@ -131,30 +141,38 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         raise UserError(
             f"{path}: line {line} is not {encoding.upper()}; save the table as CSV in UTF-8"
         ) from None
-    lines = list(io.StringIO(text, newline=""))  # a separator of Unicode ends no line
-    # Excel writes this line, so that it knows the separator of the file.
+    # Not `splitlines`, which would end lines at separators of Unicode as well.
+    lines = list(io.StringIO(text, newline=""))
+    # Excel writes a first line such as `sep=;`, so that it knows the separator of the file.
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     if declared:
         lines[0] = "\n"
     # A comment becomes an empty line, so that the numbers of later lines are right.
     lines = ["\n" if line.startswith("#") else line for line in lines]
-    first = next((line for line in lines if line.strip()), "")
-    separator = declared[1] if declared else max(_SEPARATORS, key=first.count)
+    if declared:
+        separator = declared[1]
+    else:  # the one that the header has most often
+        filled_lines = [line for line in lines if line.strip()]
+        header_line = filled_lines[0] if filled_lines else ""
+        separator = max(_SEPARATORS, key=header_line.count)
     reader = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True)
-    start = 1  # the line where a row begins, which may have several
-    kept: list[tuple[int, list[str]]] = []
+    # Each row that is not empty, with the number of the line where it begins; a quoted cell may go on in the next line.
+    numbered_rows: list[tuple[int, list[str]]] = []
+    start = 1
     try:
         for cells in reader:
-            if any(map(str.strip, cells)):
-                kept.append((start, [cell.strip() for cell in cells]))
+            stripped = [cell.strip() for cell in cells]
+            if any(stripped):
+                numbered_rows.append((start, stripped))
             start = reader.line_num + 1
     except csv.Error as error:
         raise UserError(f"{path}: line {start} cannot be read: {error}") from None
-    if not kept:
+    if not numbered_rows:
         raise UserError(f"{path} is empty; its first line names the columns")
-    (_, header), *numbered = kept
+    (_, header), *numbered = numbered_rows
     width = len(header)
     for line, cells in numbered:
+        # Empty cells after the last column do no harm.
         if len(cells) < width or any(cells[width:]):
             by = _SEPARATORS.get(separator, repr(separator))
             hint = ""
@@ -177,7 +195,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
 
 def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
     """Return a frame's cells as they would be written; missing values are empty."""
-    # A groupby leaves columns of the table in the index.
+    # A groupby leaves columns of the table in the index, whose levels then have names.
     if any(frame.index.names):
         frame = frame.reset_index()
     texts = frame.astype(object).map(lambda cell: str(cell).strip())
@@ -201,5 +219,6 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
 
 def column_name(title: str) -> str:
     """Return a column's title as `TextTable.header` has it: `Test score (%)` is `test_score`."""
+    # Without a last part in round or square brackets, which is a unit.
     without_unit = re.sub(r"[(\[][^()\[\]]*[)\]]$", "", title.strip())
     return re.sub(r"[\s-]+", "_", without_unit.strip()).lower()

@@ -27,6 +27,7 @@ STATUSES = ("exact", "within interval", "differs", "incomplete", "no runs")
 AUDIT_FORMATS = ("markdown", "json")
 """How the audit is printed."""
 
+# The headings of two tables of the audit.
 _SUMMARY = ("table", "cells", *STATUSES)
 _CELLS = (
     "table",
@@ -41,8 +42,9 @@ _CELLS = (
 )
 
 FULL_CELL = len(LEARNING_RATES) * len(SEEDS)
+"""Runs of a model on a dataset in the paper's grid."""
 _NAMED = 5
-"""Models of its own that the audit of a source names."""
+"""How many of a source's models that the paper does not have the verdict names."""
 _HALF_DIGIT = 0.005 + 1e-9
 """Half of the last printed digit, with room for binary fractions."""
 
@@ -56,11 +58,15 @@ class AuditedCell:
     task: str
     dataset: str
     status: str
-    """`exact`: mean and interval agree to the printed digits; `within interval`: the recomputed mean is in the
-    published interval; `differs`, as does whatever is not exact in the authors' own files; `no runs`;
-    `incomplete: n of 30` (90 for an average): some runs are missing, whatever the rest say."""
+    """One of five:
+
+    `exact`: mean and interval agree to the printed digits;
+    `within interval`: only the recomputed mean is in the published interval;
+    `differs`: it is not, or the runs are the authors' own files and not exact;
+    `incomplete: n of 30` (of 90 for an average): some runs are missing, whatever the others say;
+    `no runs`."""
     agreement: str | None
-    """`exact`, `within interval` or `differs` for the runs there are, also when some are missing; None without."""
+    """`exact`, `within interval` or `differs` by the runs there are, even if some are missing; None without any."""
     published_mean: float
     published_ci95: float
     mean: float | None
@@ -76,7 +82,7 @@ class _Recomputed(NamedTuple):
 
     mean: float
     half: float
-    """Half of its interval."""
+    """Half-width of its interval."""
     n_seeds: int
 
 
@@ -89,7 +95,7 @@ class Audit:
     unsealed: int
     """How many runs could be changed without anyone noticing (`Source.unsealed`)."""
     others: tuple[str, ...]
-    """Models with runs that no table of the paper has, so that nothing printed can be compared with them."""
+    """Models that have runs but stand in no table of the paper, so that no printed number is compared with them."""
     cells: tuple[AuditedCell, ...]
     arithmetic: tuple[ArithmeticCheck, ...]
 
@@ -100,7 +106,7 @@ class Audit:
 
     @property
     def distinct(self) -> tuple[AuditedCell, ...]:
-        """The cells without the repeats: the 42K rows of Tables 10-17 are those of Tables 2-5, which stay."""
+        """The cells without repeats: the rows at 42K steps of Tables 10-17 repeat those of Tables 2-5."""
         first: dict[tuple[str, str, str], AuditedCell] = {}
         for cell in self.cells:
             first.setdefault((cell.model, cell.task, cell.dataset), cell)
@@ -114,12 +120,12 @@ class Audit:
 
     @property
     def has_runs(self) -> bool:
-        """Whether any cell could be compared."""
+        """Whether any cell has runs, so that it could be compared."""
         return any(cell.n_runs for cell in self.cells)
 
     @property
     def scores_in_words(self) -> str:
-        """How the printed cells are counted."""
+        """A sentence on how many cells the paper prints, and how many of them are repeats."""
         repeats = len(self.cells) - len(self.distinct)
         return (
             f"The paper prints {len(self.cells)} cells in Tables 2-17; {repeats} of them repeat a cell of Tables 2-5 "
@@ -127,13 +133,14 @@ class Audit:
         )
 
     def checks(self, against: Reference) -> list[ArithmeticCheck]:
-        """Return the statements that are held against something, the most consequential first."""
+        """Return the checks of statements that are compared with `against`, the most consequential first."""
         return [check for check in self.arithmetic if check.against is against]
 
     def summary(self) -> list[dict[str, object]]:
-        """Return how many cells have each status: by table, for all tables, and for distinct cells.
+        """Return how many cells have each status: a row for each table, one for all tables, and one for distinct cells.
 
-        The last row counts a score once that several tables repeat. `incomplete` stands without its number of runs.
+        The last row counts a score that several tables have only once. All incomplete cells are counted together,
+        whatever their number of runs.
         """
         groups: dict[int | str, list[AuditedCell]] = {}
         for cell in sorted(self.cells, key=lambda cell: cell.table):
@@ -146,7 +153,7 @@ class Audit:
             counts: Counter[str] = Counter()
             incomplete_but_exact = 0
             for cell in cells:
-                status, _, _ = cell.status.partition(":")
+                status, _, _ = cell.status.partition(":")  # "incomplete: 29 of 30"
                 counts[status] += 1
                 if status == "incomplete" and cell.agreement == "exact":
                     incomplete_but_exact += 1
@@ -160,6 +167,7 @@ class Audit:
         """Return the audit for JSON."""
         cells = [vars(cell) for cell in self.cells]
         arithmetic = [vars(check) for check in self.arithmetic]
+        # By table, the rest of its row.
         summary = {}
         for row in self.summary():
             table = str(row.pop("table"))
@@ -200,22 +208,22 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     ):
         names = datasets_of(task) if dataset == AVERAGE else (dataset,)
         n_runs = sum(run_counts[model, name] for name in names)
-        full = FULL_CELL * len(names)
+        n_runs_of_grid = FULL_CELL * len(names)
         key = (model, task, dataset)
         mean, half, n_seeds = recomputed.get(key, _Recomputed(nan, nan, 0))
         agreement = None
         if n_seeds:
             # If all of the authors' files are there, they either give what is printed or contradict it.
-            must_be_exact = source.label == RELEASED and n_runs >= full
+            must_be_exact = source.label == RELEASED and n_runs >= n_runs_of_grid
             agreement = _agreement(
                 mean - printed, half - ci95, ci95, must_be_exact=must_be_exact
             )
         # If some runs are missing, another rate may seem the best, so that the mean contradicts nothing.
         status = "no runs"
-        if n_runs >= full and agreement:
+        if n_runs >= n_runs_of_grid and agreement:
             status = agreement
         elif n_runs:
-            status = f"incomplete: {n_runs} of {full}"
+            status = f"incomplete: {n_runs} of {n_runs_of_grid}"
         cell = AuditedCell(
             table=table,
             model=model,
@@ -247,7 +255,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
 
 
 def _recomputed(source: Source, settings: Settings) -> dict[Cell, _Recomputed]:
-    """Return what a source's runs give for each cell."""
+    """Return the scores of a source's runs by cell."""
     recomputed = {}
     columns = ("model", "task", "dataset", "mean", "low", "high", "n_seeds")
     rows = records(source.scores(settings), *columns)
@@ -271,7 +279,14 @@ def _runs_of_grid(source: Source) -> Counter[tuple[str, str]]:
 def _agreement(
     mean_gap: float, ci95_gap: float, ci95: float, *, must_be_exact: bool
 ) -> str:
-    """Return how recomputed numbers agree with a printed mean ± ci95, by how far they are from both, in points."""
+    """Return how a recomputed mean and half-width agree with the printed ones.
+
+    Args:
+        mean_gap: recomputed minus printed mean, in points.
+        ci95_gap: recomputed minus printed half-width.
+        ci95: the printed half-width.
+        must_be_exact: whether numbers that are not exact differ, even if the mean is within the interval.
+    """
     if abs(mean_gap) <= _HALF_DIGIT and abs(ci95_gap) <= _HALF_DIGIT:
         return "exact"
     is_near = abs(mean_gap) <= ci95 + _HALF_DIGIT
@@ -284,11 +299,11 @@ def _rounded(value: float) -> float | None:
 
 
 def audit_document(result: Audit, made: Provenance | None = None) -> TableDocument:
-    """Return the audit: verdict, summary, arithmetic, cells (without runs no list of cells).
+    """Return the audit as a document: the verdict, the checks of statements and, with runs, the cells.
 
     Args:
         result: the audit.
-        made: how the runs of a store were made.
+        made: how the runs of a store were made; None: it is not said.
     """
     lines = [
         f"# Audit of arXiv 2507.00994v4 (source: {result.source})",
@@ -296,6 +311,7 @@ def audit_document(result: Audit, made: Provenance | None = None) -> TableDocume
         verdict(result),
     ]
     for title, rows in _sections(result):
+        # The second line, the rule below the head, is written with blanks here.
         head, _, *body = markdown_table(rows)
         rule = "|" + " --- |" * len(rows[0])
         lines += ["", f"## {title}", "", head, rule, *body]
@@ -308,10 +324,17 @@ def audit_document(result: Audit, made: Provenance | None = None) -> TableDocume
 
 
 def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
-    """Return the runs of a small study, and how they were made; no score of its smaller networks is compared."""
+    """Return a document with the runs of a small study, and how they were made.
+
+    The networks are smaller than the paper's, so that no score is compared.
+
+    Args:
+        source: a source with stand-ins.
+        made: how the runs were made; None: it is not said.
+    """
     assert source.stand_ins is not None
     runs = source.need_runs("the audit")
-    # A runs table has the names of the paper's models that the study's stand for; the lines have the study's names.
+    # In a runs table, models of the study that stand for one of the paper's have that one's name; others keep theirs.
     name_of = {paper: name for name, paper in source.stand_ins.models.items()}
     lines = [
         source.kind.words,
@@ -356,7 +379,7 @@ def verdict(result: Audit) -> str:
 
 
 def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
-    """Return each section's title and table, the first row its head."""
+    """Return the title of each section and its table, whose first row is the head."""
     sections = []
     for reference in Reference:
         rows = [["stated", "value", "recomputed", "status", "note"]]

@@ -1,6 +1,7 @@
 """Tables 1-17 of the paper, each cell with the published and, where runs exist, the recomputed value.
 
-A family of tasks that the paper does not have has four tables of its own, one a layout, from 18 on.
+From Table 2 on, the paper has four layouts (`_LAYOUTS`), each with a table for each of its four tasks. A task that was
+added has a table in each layout as well, numbered from 18 on.
 
 A table is data; `analysis.tables.render` prints it as Markdown, LaTeX or CSV.
 """
@@ -39,7 +40,7 @@ class TableEntry:
     n_seeds: int = 0
     """Seeds behind the recomputed value."""
     alone: bool = False
-    """Whether the paper's number is left out, because model or metric is another one."""
+    """Whether the paper's number is left out, because the model or the metric is not the paper's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +74,13 @@ class Table:
 def build_table(
     number: int, scores: pd.DataFrame | None = None, *, source: Source = PUBLISHED
 ) -> Table:
-    """Return a table of the paper, or of a family of tasks that it does not have.
+    """Return a table of the paper, or of a task that it does not have.
 
     Args:
-        number: 1-17, or one of another family (`models_of_tables`), which has no published cells.
-        scores: recomputed scores (`analysis.evidence.evidence.scores_of`); None for the published cells alone. Models
-            that the paper does not have become rows below its own, in the table their kind belongs to.
-        source: where the scores come from; those of another network or metric than the paper's are printed alone.
+        number: 1-17, or one of another task's tables (`models_of_tables`), which have no published cells.
+        scores: recomputed scores (`analysis.evidence.evidence.scores_of`); None for only the published cells. Models
+            that the paper does not have become rows below its own, in the table that their kind belongs to.
+        source: where the scores come from; beside scores of another network or metric, no published cell is shown.
 
     Raises:
         UserError: no such table.
@@ -94,7 +95,7 @@ def build_table(
         raise UserError(f"there is no Table {number}; {known}")
     layout, task_name = contents[number]
     task = TASKS[task_name]
-    # A score of another network or metric beside a printed number would look like a failed replication.
+    # Without the paper's numbers: a score of another network or metric beside one would look like a failed replication.
     alone = not source.comparable or number not in TABLES
     published = {} if alone else _printed_in(number)
     of_runs = pd.DataFrame(columns=SCORE_COLUMNS)
@@ -111,6 +112,7 @@ def build_table(
     if source.stand_ins is not None:
         names = source.stand_ins.families.get(task.name, ())
     datasets = [*names, AVERAGE]
+    # A dict as a set that keeps the order of the scores.
     measured: dict[str, None] = {}
     for model, dataset in recomputed:
         if dataset in datasets:
@@ -168,7 +170,7 @@ def build_table(
 
 
 def _printed_in(table_number: int) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return mean and half-width of each model and dataset that a table of the paper prints."""
+    """Return the mean and half-width that a table of the paper prints, by model and dataset."""
     cells = published_cells()
     of_table = cells[cells["table"] == table_number]
     printed = {}
@@ -181,25 +183,26 @@ def _printed_in(table_number: int) -> dict[tuple[str, str], tuple[float, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """The layout of the tables of some models, one for each task."""
+    """What the tables of four tasks have in common: which models have rows there, and how a row is named."""
 
     title: str
     models: tuple[str, ...]
     """The paper's models that have their rows here."""
     stubs: tuple[str, ...]
     label: Callable[[Model], tuple[str, ...]]
-    """Returns a model's entries under `stubs`."""
+    """Returns the entries of a model under `stubs`."""
     kinds: tuple[str, ...]
     """The kinds of other models that have their rows here (`pretraining.models.Model.kind`)."""
     takes_foreign: bool = False
     """Whether models whose names are outside the study's scheme have their rows here."""
 
     def label_of(self, name: str, source: Source) -> tuple[str, ...]:
-        """Return the entries of a model under `stubs`; a model whose name says nothing has its name."""
+        """Return the entries of a model under `stubs`; of one outside the naming scheme, the name comes first."""
         model = _model(name, source)
         if model is None:
-            named = find_model(name, source.study_models)
-            last = "" if named is None else self.label(named)[-1]
+            # A study file may still say what it is, which gives the last entry; those between are empty.
+            known = find_model(name, source.study_models)
+            last = "" if known is None else self.label(known)[-1]
             return (name, *[""] * (len(self.stubs) - 2), last)
         *first, last = self.label(model)
         if model.seed:
@@ -207,12 +210,12 @@ class _Layout:
         return (*first, last)
 
     def has(self, model: Model | None) -> bool:
-        """Whether a model that the paper does not have belongs here."""
+        """Whether a model that the paper does not have has its row here; None is a model outside the naming scheme."""
         return self.takes_foreign if model is None else model.kind in self.kinds
 
 
 def _model(name: str, source: Source) -> Model | None:
-    """Return the model of a name in the paper's scheme, or of a study's own; None for other names."""
+    """Return the model that a name in the paper's scheme describes, or a study's own; None for other names."""
     known = MODELS.get(name) or own_model(name, source.study_models)
     if known is not None:
         return known
@@ -239,7 +242,7 @@ def _mix_label(model: Model) -> tuple[str, ...]:
     clm = model.clm_steps
     mlm = model.steps - clm
     mix = f"{_thousands(clm)}+{_thousands(mlm)}"
-    # All rows of the paper mask 40 %, so that they say only the steps: 3K+9K.
+    # All rows of the paper mask 40 %, so that they give only the steps: 3K+9K.
     if model.label() not in ("CLM", "MLM 40 %", "CLM + MLM 40 %"):
         mix = f"{mix} ({model.label()})"
     return _own_size(model, _thousands(model.steps)), mix
@@ -270,13 +273,14 @@ _LAYOUTS = (
     _Layout(title="continued pretraining with MLM after CLM or MLM, 610M", stubs=("Start", "CPT steps"),
             models=TABLES[14], label=_cpt_label, kinds=("continued", "adapted")),
 )  # fmt: skip
-"""In the paper's order."""
+"""The layouts, in the order of the paper's tables."""
 _TASKS = ("SC", "TC", "QA", "IR")
-"""The paper's, in the order of its tables of one layout."""
+"""The paper's tasks, in the order of its tables of one layout."""
 
 
 def _contents() -> dict[int, tuple[_Layout, str]]:
-    """Return layout and task of each table from 2 on: the paper's, then one of each layout for every other family."""
+    """Return the layout and the task of each table from 2 on: the paper's, then those of each task that was added."""
+    # Tables 2 to 5 have the first layout and one task each, Tables 6 to 9 the second, and so on.
     contents = list(itertools.product(_LAYOUTS, _TASKS))
     for task in TASKS:
         if task not in _TASKS:
@@ -285,7 +289,7 @@ def _contents() -> dict[int, tuple[_Layout, str]]:
 
 
 def models_of_tables() -> dict[int, tuple[str, ...]]:
-    """Return by table the paper's models in it: of Tables 1 to 17, and of those of other families of tasks."""
+    """Return the paper's models in each table, by its number: Tables 1 to 17, and those of tasks that were added."""
     models: dict[int, tuple[str, ...]] = {1: ()}
     for number, (layout, _) in _contents().items():
         models[number] = layout.models
@@ -294,26 +298,28 @@ def models_of_tables() -> dict[int, tuple[str, ...]]:
 
 def _settings_table() -> Table:
     """Return Table 1 from the study plan: architectures and training settings."""
-    of_size: dict[str, dict[str, str]] = {}
+    columns: dict[str, dict[str, str]] = {}
     for size, shape in SHAPES.items():
-        of_size[size.upper()] = _settings_of(size, shape)
-    names = list(next(iter(of_size.values())))
+        columns[size.upper()] = _settings_of(size, shape)
+    # All sizes have the same settings.
+    any_column = next(iter(columns.values()))
+    names = list(any_column)
     rows = []
     for name in names:
-        rows.append(tuple(settings[name] for settings in of_size.values()))
+        rows.append(tuple(settings[name] for settings in columns.values()))
     return Table(
         number=1,
         caption="Model architectures and pretraining settings, from the study plan.",
         stubs=("Setting",),
         labels=tuple((name,) for name in names),
-        columns=tuple(of_size),
+        columns=tuple(columns),
         texts=tuple(rows),
         source="study plan",
     )
 
 
 def _settings_of(size: str, shape: Shape) -> dict[str, str]:
-    """Return the column of a size in Table 1, by setting."""
+    """Return the column of a size in Table 1: by setting, its value as text."""
     encoder = f"{shape.encoder_parameters / 1e6:,.1f}M"
     trained = f"{shape.trained_parameters / 1e6:,.1f}M"
     positions = f"RoPE, theta {shape.rope_theta:,.0f}"

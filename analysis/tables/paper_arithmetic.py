@@ -46,7 +46,7 @@ class Reference(StrEnum):
 
     @property
     def words(self) -> tuple[str, str]:
-        """Words before the stated number, and before the other."""
+        """The words before the stated number in a sentence, and those before the number that it is compared with."""
         return {
             "itself": ("the paper says", "the rest of the paper gives"),
             "its code": ("the paper implies", "its code uses"),
@@ -65,17 +65,19 @@ class ArithmeticCheck:
     stated: str
     """The stated value."""
     recomputed: str
-    """The value that follows from the other numbers."""
+    """The value that it is compared with: from the paper's other numbers, the study plan, the code or the release."""
     status: str
     """`agrees` or `differs`."""
     note: str
-    """How the two relate."""
+    """A sentence on how the two values come about."""
     against: Reference = Reference.ITSELF
 
 
 def check_arithmetic() -> list[ArithmeticCheck]:
-    """Return every check, by what a reader who trusts the statement gets wrong: another network first, then the cost of
-    the study, what was counted, the last digits, a reference.
+    """Return every check, the most consequential first.
+
+    A reader who trusts the statement gets wrong, in this order: the network, the cost of the study, what was counted,
+    the last digits, the settings, a reference.
     """
     return [*_code(), *_steps(), *_counts(), *_cells(), *_settings(), *_references()]
 
@@ -87,7 +89,15 @@ def _compare(
     against: Reference = Reference.ITSELF,
     **texts: str,
 ) -> ArithmeticCheck:
-    """Return the check of one number; `texts`: id, statement and note."""
+    """Return the check of one number.
+
+    Args:
+        stated: the number that the paper gives.
+        recomputed: the number that it is compared with.
+        against: where that number comes from.
+        texts: the check's `id`, `statement` and `note`.
+    """
+    # Equal but for the rounding of binary fractions.
     is_close = np.isclose(stated, recomputed, rtol=1e-9, atol=0)
     return ArithmeticCheck(
         stated=_number(stated),
@@ -104,6 +114,7 @@ def _number(value: float) -> str:
 
 
 def _code() -> Iterator[ArithmeticCheck]:
+    """Yield the check of the initial weights, against the released code."""
     # A variance of 0.2 is a standard deviation of 0.45, 22 times the code's.
     yield _compare(
         0.2**0.5,
@@ -116,9 +127,10 @@ def _code() -> Iterator[ArithmeticCheck]:
 
 
 def _steps() -> Iterator[ArithmeticCheck]:
-    existing = set()
+    """Yield the checks of how many steps of training the paper says that two of its experiments need."""
+    existing = set()  # trained for other experiments already
     further = []
-    endpoints = 0
+    steps_of_endpoint_decays = 0
     for model in MODELS.values():
         if model.kind == "base" and model.steps == 42_000:
             existing.add(model.name)
@@ -127,15 +139,15 @@ def _steps() -> Iterator[ArithmeticCheck]:
         elif model.size == "610m" and model.kind == "base":
             # Models of 12K and 22K steps are the ends of the budgets at which two-stage models are compared.
             further.append(model.name)
-            endpoints += PAPER_DESIGN.decay_steps
+            steps_of_endpoint_decays += PAPER_DESIGN.decay_steps
     steps = _shared_steps(further, existing)
     yield _compare(
         120_000,
         steps,
         id="two-stage-steps",
         statement="the 17 two-stage models (endpoints at 12K and 22K included) need 120K further steps (text)",
-        note=f"Training each trunk once, from existing checkpoints: {steps:,} steps, or {steps - endpoints:,} without "
-        "the decays of the four one-stage endpoints.",
+        note=f"Training each trunk once, from existing checkpoints: {steps:,} steps, or "
+        f"{steps - steps_of_endpoint_decays:,} without the decays of the four one-stage endpoints.",
     )
     continued = [name for name, model in MODELS.items() if model.kind == "continued"]
     steps = _shared_steps(continued, {"610m-clm-42k", "610m-mlm40-42k"})
@@ -149,6 +161,7 @@ def _steps() -> Iterator[ArithmeticCheck]:
 
 
 def _counts() -> Iterator[ArithmeticCheck]:
+    """Yield the checks of how many runs, models and result files there are."""
     checkpoints, datasets = len(_RELEASED), len(DATASETS)
     rates, seeds = len(LEARNING_RATES), len(SEEDS)
     grid = rates * seeds
@@ -187,6 +200,7 @@ def _counts() -> Iterator[ArithmeticCheck]:
 
 
 def _cells() -> Iterator[ArithmeticCheck]:
+    """Yield the checks of printed cells against each other: averages against datasets, and repeated cells."""
     cells = published_cells()
     key = ["table", "model"]
     is_average = cells["dataset"] == AVERAGE
@@ -213,7 +227,8 @@ def _mean_check(means: pd.Series, averages: pd.Series) -> ArithmeticCheck:
     """Return the check of printed averages against the means of their datasets, by table and model."""
     recomputed = means.groupby(level=["table", "model"]).mean()
     gap = (recomputed - averages).abs()
-    # Rounding moves each printed mean by up to 0.005, and so their mean; the printed average is rounded as well.
+    # Rounding moves each printed mean, and so the mean of three, by up to 0.005, and the printed average by as much
+    # again. The rest is room for binary fractions.
     wrong = int((gap > 0.01 + 1e-9).sum())
     right = len(averages) - wrong
     return ArithmeticCheck(
@@ -229,11 +244,13 @@ def _mean_check(means: pd.Series, averages: pd.Series) -> ArithmeticCheck:
 def _interval_check(halves: pd.Series, of_averages: pd.Series) -> ArithmeticCheck:
     """Return the check of printed half-widths of averages against those of their datasets, by table and model."""
     of_models = halves.groupby(level=["table", "model"])
-    # The standard deviation of a sum is largest where the errors move together: then it is the sum of theirs.
+    # The standard deviation of a sum is largest where the scores of all three datasets move together over seeds: it is
+    # then the sum of their standard deviations.
     widest = of_models.sum() / 3
-    of_averages = of_averages.loc[widest.index]
+    of_averages = of_averages.loc[widest.index]  # rows in the same order
+    # Rounding moves both by up to 0.005, as in `_mean_check`.
     impossible = int((of_averages > widest + 0.01 + 1e-9).sum())
-    # Of independent errors the squares add up.
+    # For independent datasets, the squares add up.
     independent = of_models.agg(_root_sum_of_squares) / 3
     narrower = int((of_averages < independent - 0.01).sum())
     possible = len(of_averages) - impossible
@@ -253,6 +270,7 @@ def _root_sum_of_squares(values: pd.Series) -> float:
 
 
 def _settings() -> Iterator[ArithmeticCheck]:
+    """Yield the checks of training settings that the paper gives twice, in its text and in Table 1, or in two forms."""
     yield _compare(
         0.05 * 42_000,
         TRAINING.decay_steps,
@@ -275,7 +293,7 @@ def _settings() -> Iterator[ArithmeticCheck]:
         note="192 x 12 x 1,024 leaves out the minimum of 12 tokens per sequence; the text's number includes it.",
     )
     billions = 42_000 * TRAINING.tokens_per_step / 1e9
-    # "About 100B" is 100 to three digits.
+    # "About 100B" agrees with what is 100 to three digits.
     is_about = abs(billions - 100) < 0.5
     yield ArithmeticCheck(
         id="tokens-total",
@@ -297,6 +315,7 @@ def _settings() -> Iterator[ArithmeticCheck]:
 
 
 def _references() -> Iterator[ArithmeticCheck]:
+    """Yield the check of a reference to a table."""
     yield ArithmeticCheck(
         id="table-reference",
         statement="Appendix C.3 refers to Table 13",
@@ -308,11 +327,17 @@ def _references() -> Iterator[ArithmeticCheck]:
 
 
 def _shared_steps(names: list[str], existing: set[str]) -> int:
-    """Return the steps that `names` need when shared stages run once and those of `existing` models are there."""
+    """Return how many steps the models `names` need if a stage that several share is trained once.
+
+    The stages of the `existing` models are there already. Stages that begin alike share their steps up to the end of
+    the shorter one, so that only the longest of them counts.
+    """
+    # By what begins alike, the last step that is there already.
     existing_end: dict[tuple[str, str, int], int] = {}
     for name in existing:
         for stage in MODELS[name].stages:
             existing_end[_identity(stage)] = stage.end
+    # And the last step that is needed.
     needed_end: dict[tuple[str, str, int], int] = {}
     for name in names:
         for stage in MODELS[name].stages:
@@ -326,5 +351,5 @@ def _shared_steps(names: list[str], existing: set[str]) -> int:
 
 
 def _identity(stage: Stage) -> tuple[str, str, int]:
-    """Return what stages that share their steps have in common; they may end at different steps."""
+    """Return what stages that share their steps have in common, their beginning; they may end at different steps."""
     return stage.name, stage.phase, stage.first_step

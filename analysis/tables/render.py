@@ -21,11 +21,12 @@ from common.tables import Grid, TableDocument
 
 
 def table_document(table: Table) -> TableDocument:
-    """Return a table under its caption; as data one row a model, published and recomputed numbers apart.
+    """Return a table under its caption; its CSV has one row a model, with columns for published and recomputed numbers.
 
     A table without rows is only its caption.
     """
-    stubs = len(table.stubs)
+    # The first columns name a row.
+    n_stubs = len(table.stubs)
     head = [*table.stubs, *table.columns]
     texts = table.texts
     if table.cells:
@@ -47,19 +48,21 @@ def table_document(table: Table) -> TableDocument:
         return TableDocument(body=[line], pages={"latex": lambda: comment, "csv": csv})
     grid = Grid(
         [head, *rows],
-        numbers=range(stubs, len(head)),
+        numbers=range(n_stubs, len(head)),
         caption=caption,
         label=str(table.number),
-        stubs=stubs,
-        grouped=stubs > 1,
+        stubs=n_stubs,
+        grouped=n_stubs > 1,
     )
     return TableDocument(body=[line, "", grid], pages={"csv": csv})
 
 
 def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
-    """Return a table of scores in percent with the metric of each; as data `scores` itself.
+    """Return a table of scores in percent with the metric of each; in data formats it is `scores` itself.
 
-    `scores` has the columns `analysis.evidence.evidence.SCORE_COLUMNS`.
+    Args:
+        scores: a frame with the columns `analysis.evidence.evidence.SCORE_COLUMNS`.
+        source: where they come from.
     """
     rows = [
         ["model", "dataset", "metric", "mean", f"{LEVEL_IN_WORDS} interval", "seeds"]
@@ -73,7 +76,7 @@ def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
         rows.append([model, name, metric, f"{mean:.2f}", interval, str(seeds)])
     intervals = caption_of(records(scores, "n_seeds", "interval"))
     note = f"In percent. Source: {source.words}. {intervals}."
-    grid = Grid(rows, numbers={3, 5})
+    grid = Grid(rows, numbers={3, 5})  # the columns "mean" and "seeds"
     return TableDocument(body=[grid, "", note], records=scores, digits="%.6f")
 
 
@@ -88,10 +91,10 @@ def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
 
 
 def _data_frame(table: Table) -> pd.DataFrame:
-    """Return one row a model, published and recomputed numbers apart."""
+    """Return a frame with one row a model, and for each dataset columns for published and recomputed numbers."""
     parts = ("published_mean", "published_ci95", "mean", "low", "high", "n_seeds")
     columns = ["model", *table.stubs]
-    for cell in table.cells[0]:
+    for cell in table.cells[0]:  # all rows have the same datasets
         columns += [f"{cell.dataset}_{part}" for part in parts]
     columns += ["interval", "source"]
     rows = []
@@ -106,7 +109,10 @@ def _data_frame(table: Table) -> pd.DataFrame:
 
 
 def _numbers(cell: TableEntry) -> list[str]:
-    """Return the six numbers of a cell in a CSV: two published, three recomputed, seeds; empty where one is missing."""
+    """Return the six numbers of a cell in a CSV; empty texts where they are missing.
+
+    They are the published mean and half-width, the recomputed mean, low and high, and the number of seeds.
+    """
     numbers = [""] * 6
     if cell.published:
         numbers[:2] = [f"{value:.2f}" for value in cell.published]
@@ -119,7 +125,7 @@ def _numbers(cell: TableEntry) -> list[str]:
 
 
 def _note(table: Table) -> str:
-    """Return what the caption says about a table's numbers; empty for a table that has only texts."""
+    """Return the caption's sentences on where a table's numbers come from; empty for a table that has only texts."""
     if not table.cells:
         return ""
     if table.alone:
@@ -134,7 +140,7 @@ def _note(table: Table) -> str:
 
 
 def _text(cell: TableEntry) -> str:
-    """Return the published text and the recomputed one below it, or the latter by itself if the cell says so."""
+    """Return the text of a cell: the published numbers with the recomputed ones below, or only the recomputed ones."""
     recomputed = recomputed_text(cell)
     if cell.alone:
         return recomputed or "-"

@@ -1,8 +1,7 @@
 """Whether the runs of a store may stand in one table: the same code, locks, data, protocol and hardware.
 
 Every run made by this package says in its `run.json` what it was made from, by what code and on what machine. Within
-one table all runs must agree on it; what a few runs differ in is reported with their paths, since it is they that were
-made otherwise.
+one table all runs must agree on that. Where they do not, the runs with a rarer value are reported with their paths.
 """
 
 from __future__ import annotations
@@ -22,23 +21,22 @@ from common.errors import UserError
 from common.progress import progress
 
 _AUDITED = [field for field in RUN_FIELDS if field.is_audited]
+"""The fields of `run.json` on which the runs of a table must agree."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """Runs of one table that were made with something else than most."""
+    """A field in which runs of one table differ."""
 
     aspect: str
-    """Name of the field of a run that differs."""
+    """Name of the field."""
     table: str
-    """Where the runs would stand together: a task, or a dataset for what only its own runs share.
-
-    A dataset of one's own enters no table of its task.
-    """
+    """Name of the table: a task, whose runs stand in one table. A dataset, for a field that differs between datasets,
+    such as their files, and for a dataset of one's own, which is in no table of its task."""
     values: dict[str, int]
-    """Runs by value, the most frequent first."""
+    """By value, the number of runs with it, the most frequent value first."""
     examples: tuple[str, ...]
-    """Runs of the rarer values, relative to the store; at most five."""
+    """Runs with a rarer value, by their folders below `results`; at most five."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +44,11 @@ class Failed:
     """A run that is recorded as failed."""
 
     run: str
-    """Its folder, relative to the store."""
+    """Its folder, below `results`."""
     reason: str
     """Why it failed, as its record says."""
     log: tuple[str, ...]
-    """The last lines of the log of its cell's job; empty without one."""
+    """The last lines of the log of the job that ran its model on its dataset; empty without a log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +78,14 @@ def audit_provenance(store: Path) -> Provenance:
     root = store_of(store)
     datasets = known_datasets(stored_definitions(root))
     task_rank = {task: rank for rank, task in enumerate(TASKS)}
+    # By table and field, the value of each run.
     values: dict[_Column, dict[str, str]] = {}
     runs, recorded = 0, 0
     failed = []
     folders = sorted(results.glob("*/*/*/*"))
     for folder in progress(folders, "reading run.json", unit="run"):
         dataset = datasets.get(folder.parent.name)
-        # A folder that is not a run's is passed over; other files may lie in a store, such as an editor's.
+        # What is not a run's folder is passed over: other files may lie in a store, such as an editor's.
         if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
         name = folder.relative_to(results).as_posix()
@@ -116,29 +115,37 @@ def audit_provenance(store: Path) -> Provenance:
 
 
 class _Column(NamedTuple):
-    """What runs of one table have to agree on."""
+    """A field on which the runs of one table have to agree."""
 
     task: int
-    """Place of the task among all."""
+    """Position of the task in `TASKS`."""
     field: int
-    """Place of the field in `_AUDITED`."""
+    """Position of the field in `_AUDITED`."""
     table: str
-    """In which the runs would stand together."""
+    """Name of the table, as of `Mismatch`."""
 
 
 def _last_lines(log: Path) -> tuple[str, ...]:
     """Return the last five lines of a job's log; none without one."""
     if not log.is_file():
         return ()
-    # A job that was killed may have ended within a character.
+    # A job that was killed may have written only the first bytes of a character.
     lines = log.read_text("utf-8", errors="replace").splitlines()
     return tuple(lines[-5:])
 
 
 def _mismatches(values: Mapping[_Column, Mapping[str, str]]) -> Iterator[Mismatch]:
-    """Yield the fields that have several values among the runs of one table; `values`: by column and run."""
+    """Yield the fields that have several values among the runs of one table, in the order of tasks and of fields.
+
+    Args:
+        values: for each field of a table, its value by run.
+    """
+
+    def task_and_field(column: _Column) -> tuple[int, int]:
+        return column.task, column.field
+
     # The sort is stable, so that tables of one task and field stay in the order of their runs.
-    for column in sorted(values, key=lambda column: column[:2]):
+    for column in sorted(values, key=task_and_field):
         value_of = values[column]
         counts = dict(Counter(value_of.values()).most_common())
         # Runs with another value than most are named as those that were made differently.
