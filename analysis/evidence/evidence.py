@@ -105,6 +105,7 @@ class Evidence(Cells):
 
     def result(self, comparison: AnyContrast) -> Result:
         """Return the result of a comparison; where scores are missing, it says which and has no numbers."""
+        # First, since it is a kind of `Spread` as well.
         if isinstance(comparison, SeedSpread):
             return seed_spread_result(comparison, self._spread_over_seeds)
         if isinstance(comparison, Spread):
@@ -225,7 +226,7 @@ def scores_of(
 
     Args:
         evidence: the cells.
-        source: the content of that column.
+        source: name of the source, for the column `source`.
         averages_only: whether cells of single datasets are left out.
 
     Returns:

@@ -208,8 +208,8 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     shares_instances = any(is_paired(name) for _, _, name in cells.weighted(terms))
     if len(terms) > 1 and not shares_instances:
         return _crossed_apart(cells, terms)
-    covariance = cells.covariance(terms)
-    if covariance is None:
+    over_instances = cells.covariance(terms)
+    if over_instances is None:
         by_t = _t(cells, terms)
         if by_t is None:
             return None
@@ -218,7 +218,8 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     # A score may be close to the ends of its metric; a difference is far from its own.
     is_score = len(terms) == 1 and terms[0].weight == 1
     limits = LIMITS if is_score else None
-    estimate = crossed_estimate(values, *covariance, limits=limits)
+    covariance, freedom = over_instances
+    estimate = crossed_estimate(values, covariance, freedom, limits=limits)
     # Where neither seeds nor instances move the contrast, its error is the least that could have been seen.
     if estimate.error == 0:
         estimate = cells.paired(terms) or estimate

@@ -80,7 +80,10 @@ class ResidualPools:
             self._pools[place] = _Pool(residuals=np.sort(pool), cells=len(of_place))
 
     def cells(self, terms: Iterable[Term]) -> int:
-        """Return the number of cells in the smallest pool of some scores; 0 if one has no pool, as a printed one."""
+        """Return the number of cells in the smallest pool of some scores.
+
+        That is 0 if one of the scores has no pool, such as a printed one.
+        """
         counts = []
         for term in terms:
             pool = self._pools.get((term.task, term.dataset))
@@ -147,11 +150,14 @@ class ResidualPools:
     def _bank(self, place: Place, count: int, nth: int) -> _Bank:
         """Return the resamples of a cell with `count` seeds: of the cells in a contrast that share both, the `nth`."""
         task, _ = place
-        of_task = [other for other in self._pools if other[0] == task]
-        datasets = [other for other in of_task if other[1] != AVERAGE]
-        # The average of one dataset is the dataset: both have the same interval.
-        if len(datasets) == 1:
-            [place] = datasets
+        of_datasets = []
+        for other in self._pools:
+            task_of_other, dataset = other
+            if task_of_other == task and dataset != AVERAGE:
+                of_datasets.append(other)
+        # The average of one dataset is the dataset: both get the same draws, and so the same interval.
+        if len(of_datasets) == 1:
+            [place] = of_datasets
         key = place, count, nth
         if key not in self._banks:
             # One generator for each key, so that the draws are the same whatever was asked before.

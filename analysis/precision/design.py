@@ -236,7 +236,9 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
     With five seeds of 46 cells it is 3 % larger at a level of 0.05, and 8 % at 0.05 / 12.
     """
     index = seeds - FEWEST_SEEDS
-    if index >= len(_WIDENING):
+    if index >= len(
+        _WIDENING
+    ):  # with so many seeds, the two limits are as good as equal
         return 1.0
     if (cells, alpha) == (SOURCE_CELLS, ALPHA):
         return _WIDENING[index]

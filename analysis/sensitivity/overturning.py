@@ -48,10 +48,10 @@ class Overturned:
 
 
 def with_errors(source: Source, settings: Settings) -> tuple[ResultOf, str]:
-    """Return the function that gives a comparison's result, and a note that is empty unless it is by another interval.
+    """Return a function that gives the result of a comparison with a standard error, and a note on its interval.
 
-    A spread between pretrainings is added to a standard error. If the interval of `settings` has none, results are by
-    Student's t, as the note says.
+    Results are by the interval of `settings`, and the note is empty. If that interval has no standard errors, to which
+    a spread between pretrainings could be added, they are by Student's t, as the note says.
     """
     result_of = assess(source, settings).result_of
     note = f"{settings.interval} gives no standard errors, so overturning starts from Student's t."

@@ -195,8 +195,8 @@ class BoundedStudent(Student):
     Near a limit, the error of a score depends on the score: of a lucky test set it is smaller than of an unlucky one.
     Student's interval takes the error as given. Wilson's score interval (1927), with the effective sample size that the
     error stands for, takes for each possible mean the error that it would have. Where Student's would leave the limits,
-    the error itself cannot be believed: few instances or none were lost. There two clusters are added at each limit
-    (Agresti and Coull 1998).
+    the error itself cannot be believed, since all instances, or nearly all, have the same score. There two clusters are
+    added at each limit (Agresti and Coull 1998).
     """
 
     limits: tuple[float, float]
@@ -213,14 +213,10 @@ class BoundedStudent(Student):
             return max(self.centre - half, low), min(self.centre + half, high)
         # A score varies like a share: the variance of a mean m is proportional to (m - low) (high - m). Wilson's
         # interval holds every m that is at most as far from the effect as its own half-width. Its ends are the two
-        # solutions of (effect - m)^2 = ratio (m - low) (high - m).
-        room = (self.effect - low) * (
-            high - self.effect
-        )  # above 0, else there is a centre
+        # solutions of (effect - m)^2 = ratio (m - low) (high - m). An effect at a limit has a `centre`.
+        room = (self.effect - low) * (high - self.effect)  # so it is not 0
         ratio = half**2 / room  # squared quantile over effective size
-        pulled = (
-            self.effect + ratio * (low + high) / 2
-        )  # towards the middle of the limits
+        pulled = self.effect + ratio * (low + high) / 2  # towards the middle
         at_middle = (ratio * (high - low) / 2) ** 2
         centre = pulled / (1 + ratio)
         half_width = math.sqrt(ratio * room + at_middle) / (1 + ratio)

@@ -165,6 +165,7 @@ class Studentised:
         size = abs(ratio)
         rounding = 1e-12 * size  # a ratio that equals the bound counts as reaching it
         if not self.symmetric:
+            # The share of resamples whose ratio reaches this one.
             ordered = self.ratios if sign > 0 else self._mirrored
             below = int(np.searchsorted(ordered, ratio - rounding))
             reached = total - below

@@ -29,6 +29,7 @@ def region_p(
     >>> f"above 0: p {holds:.3f}; not above: p {fails:.3f}"
     'above 0: p 0.081; not above: p 1.000'
     """
+    # `inside` is small if the effect is on the region's side of an end, `outside` if it is on the other.
     if np.isinf(low):
         inside, outside = estimate.p_below(high), estimate.p_above(high)
         return _doubled(inside), _doubled(outside)

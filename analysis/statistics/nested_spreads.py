@@ -39,7 +39,7 @@ class NestedSpreads:
 
 
 def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
-    """Return the spreads between pretrainings and between seeds, each the same for all arms.
+    """Return the spreads between pretrainings and between seeds, each taken to be the same for all arms.
 
     The interval of seeds is exact for normal scores; that of pretrainings is the modified large-sample one for a
     difference of mean squares (Graybill and Wang 1980), which holds the spread of 5 simulated pretrainings in 94 to

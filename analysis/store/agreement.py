@@ -116,8 +116,8 @@ def differences(runs: Sequence[Run]) -> str:
 
 def _settings_that_differ(runs: Sequence[Run]) -> str:
     """Return a sentence on the settings or data in which runs that are compared differ; empty for nothing."""
-    # By field and dataset: each value that it has, with the models that have it, in the order of their runs (a dict
-    # whose values are None is a set that keeps the order).
+    # By field and dataset: each value of the field there, with the models that have it, in the order of their runs (a
+    # dict whose values are None is a set that keeps the order).
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     run_records = _records_of(runs)
     names = sorted(set().union(*run_records) - {*_OF_MODEL})

@@ -86,9 +86,9 @@ def read_cell(
         results: the folder `results` of the store.
         cell: the cell's runs by the names of their folders.
         instances: folder for the per-instance scores; None: they are not written.
-        protocol: `paper`, `standard`, or the name of a metric (`benchmarks.results_json.counted_scores`). Instances are
-            always by the paper's metric, except on a dataset of one's own, whose metric is the one that it names, where
-            that is a mean over instances.
+        protocol: `paper`, `standard`, or the name of a metric (`benchmarks.results_json.counted_scores`). Scores by
+            instance are always by the paper's metric; on a dataset of one's own, by the metric that the dataset names,
+            if that is a mean over instances.
 
     Returns:
         The usable runs, sorted by learning rate and seed; what is wrong, sorted, with paths below `results`; and the
@@ -121,6 +121,7 @@ def read_cell(
                 Problem(path=path, kind=error.kind, sentence=error.sentence)
             )
             continue
+        # The run that was read first with this rate and seed.
         first = runs.setdefault((run.lr, run.seed), run)
         if first is run:
             scores.append(run_scores)
@@ -202,9 +203,11 @@ def _read_run(
         made=sys.intern(_made_from(record)),
     )
     instances = {"validation": validation.scores, "test": test.scores}
-    ids_of: ClusterIds = {}
+    cluster_ids: ClusterIds = {}
     if clusters is None:
-        return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=ids_of)
+        return run, RunScores(
+            lr=key.lr, seed=key.seed, **instances, clusters=cluster_ids
+        )
     validation_gap = abs(validation_score - validation.score)
     test_gap = abs(test_score - test.score)
     # results.json has scores by the paper's metric; those by the metric of a dataset of one's own are in details.json.
@@ -215,15 +218,15 @@ def _read_run(
     clusters_sha256 = str(record.get(CLUSTERS, ""))
     if clusters_sha256 not in clusters:
         clusters[clusters_sha256] = _clusters(folder, clusters_sha256)
-    ids_of = clusters[clusters_sha256]
+    cluster_ids = clusters[clusters_sha256]
     counts = dict(zip(SCORED_SPLITS, (run.n_validation, run.n_test), strict=True))
-    for split, ids in ids_of.items():
+    for split, ids in cluster_ids.items():
         if len(ids) != counts[split]:
             raise ResultsError(
                 "value",
                 f"has {counts[split]:,} {split} instances, but clusters for {len(ids):,}; {RERUN}",
             )
-    return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=ids_of)
+    return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=cluster_ids)
 
 
 def _of_own_metric(

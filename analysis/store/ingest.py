@@ -98,7 +98,7 @@ def ingest(
 ) -> StoreTable:
     """Read a run store into the runs table `out`, and its per-instance scores into the folder `instances`.
 
-    A process holds the scores of one cell; all runs together take 2 KB each, so a million of them 2 GB.
+    A process holds the scores by instance of one cell at a time. Of every run 2 KB are kept, so of a million 2 GB.
 
     Args:
         store: a store in the release's layout, or its `results` folder.
@@ -252,9 +252,8 @@ def _reading(
         runs: list[Run] = []
         problems = list(scan.problems)
         cells_read = _read_cells(scan, folder, jobs, protocol)
-        for cell, (cell_runs, cell_problems, sha256) in zip(
-            scan.cells, cells_read, strict=True
-        ):
+        for cell, content in zip(scan.cells, cells_read, strict=True):
+            cell_runs, cell_problems, sha256 = content
             runs += cell_runs
             for problem in cell_problems:
                 path = f"{scan.results}/{problem.path}"
@@ -396,6 +395,7 @@ def _nothing_usable(
     where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"
     first = ""
     if wrong:
+        # The first that is not harmless, if any: False is less than True.
         worst = min(wrong, key=lambda problem: problem.harmless)
         first = f" ({counted(len(wrong), 'problem')}, the first: {worst})"
     return RefusedStoreError(

@@ -315,6 +315,7 @@ def _chosen_rows(
             raise FileNotFoundError
         check_file(path, sha256)
         columns = ["lr", "seed", column]
+        # Without partitioning: Arrow would take a folder `a=b` in the path for a column.
         table = pq.read_table(
             path, columns=columns, filters=wanted, use_threads=False, partitioning=None
         )

@@ -158,7 +158,7 @@ class _Clone:
         folders = [f"results/{name}" for name in models]
         changed = self.git("status", *options, "--", *folders)
         if changed:
-            first_line, _, _ = changed.partition("\0")
+            first_line, _, _ = changed.partition("\0")  # the end of a line, by -z
             # A line has two letters or blanks, a blank and the path, such as " M results/NAME/run.json". `self.git`
             # strips blanks, so that the first line may have lost one.
             _, _, path = first_line.lstrip().partition(" ")
@@ -230,7 +230,7 @@ class _Clone:
         command += ["-C", str(self.folder), *args]
         environment = {}
         for name, value in os.environ.items():
-            # Git's own variables, which a hook sets, would lead it to another repository.
+            # Git's own variables, which are set where a hook runs this, would lead it to another repository.
             if not name.startswith("GIT_") or name.startswith(_PASSED):
                 environment[name] = value
         environment |= _ENVIRONMENT

@@ -182,6 +182,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         remedy = "a line is a run" if is_text else _AGAIN
         raise UserError(f"{path} has a header but no runs; {remedy}")
     runs = columns.reindex(columns=list(COLUMNS))
+    # Blanks at the ends of a name, or several within it, make no other name.
     runs["model"] = [re.sub(" +", " ", name).strip() for name in runs["model"]]
     datasets: Mapping[str, Dataset] = DATASETS
     if record.datasets:

@@ -360,8 +360,8 @@ def _run_line(model: str, stands_for: str, dataset: str, runs: str) -> str:
 
 
 def verdict(result: Audit) -> str:
-    """Return the outcome in one or two sentences."""
-    counts = result.summary()[-1]
+    """Return the outcome in a few sentences."""
+    counts = result.summary()[-1]  # of distinct cells
     failed = []
     for reference in Reference:
         checks = result.checks(reference)

@@ -99,6 +99,7 @@ def build_table(
     alone = not source.comparable or number not in TABLES
     published = {} if alone else _printed_in(number)
     of_runs = pd.DataFrame(columns=SCORE_COLUMNS)
+    # Scores of the source `published` are the printed numbers themselves, not recomputed ones.
     if scores is not None:
         of_runs = scores.query("source != 'published'")
     of_runs = of_runs[of_runs["task"] == task.name]
@@ -117,6 +118,7 @@ def build_table(
     for model, dataset in recomputed:
         if dataset in datasets:
             measured[model] = None
+    # Beside the paper's numbers, all of its models have rows; without these, only those that were measured.
     models = [name for name in layout.models if name in measured or not alone]
     papers_models = set().union(*TABLES.values())
     # Models of one's own come below the paper's, in the table that their kind belongs to.

@@ -137,7 +137,7 @@ def _steps() -> Iterator[ArithmeticCheck]:
         elif model.size == "610m" and model.kind == "two-stage":
             further.append(model.name)
         elif model.size == "610m" and model.kind == "base":
-            # Models of 12K and 22K steps are the ends of the budgets at which two-stage models are compared.
+            # These models of 12K and 22K steps are what the two-stage models of equal budgets are compared with.
             further.append(model.name)
             steps_of_endpoint_decays += PAPER_DESIGN.decay_steps
     steps = _shared_steps(further, existing)
@@ -337,7 +337,7 @@ def _shared_steps(names: list[str], existing: set[str]) -> int:
     for name in existing:
         for stage in MODELS[name].stages:
             existing_end[_identity(stage)] = stage.end
-    # And the last step that is needed.
+    # By the same, the last step that is needed.
     needed_end: dict[tuple[str, str, int], int] = {}
     for name in names:
         for stage in MODELS[name].stages:

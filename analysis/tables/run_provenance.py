@@ -104,6 +104,7 @@ def audit_provenance(store: Path) -> Provenance:
         elif record.get("status") == "failed":
             reason = str(record.get("reason", "unknown"))
             model = folder.relative_to(results).parts[0]
+            # One job of the workflow fine-tunes a model on a dataset and scores it on all datasets that this serves.
             log = root / "logs" / "cell" / f"{model}__{dataset.trained_on}.log"
             failed.append(Failed(run=name, reason=reason, log=_last_lines(log)))
     if not runs and not failed:
