@@ -1,6 +1,8 @@
 """`clm-or-mlm check`: what of a folder is whole, damaged or missing, and what to do about it.
 
-torch is imported for checkpoints and for encoders alone.
+A folder is compared with each kind in `_KINDS`, at the end of this module; the kind's function yields a `Verdict` for
+each thing that it checks. These functions fill a set, `compared`, with the files that were compared with a hash or
+refused: `check` names the others at the end. torch is imported only for checkpoints and for encoders.
 """
 
 from __future__ import annotations
@@ -41,10 +43,12 @@ from pretraining.data.shard_manifest import INDEX, SHARD_SPLITS, UNFINISHED
 from pretraining.training.log import LOG, read_log
 
 _TRAINED = ("stages", "models", "starts")
+"""Folders that `train` and `adapt` write into their --out: each stage's checkpoints, the exported models, and
+checkpoints that were exported because another training starts from them."""
 _RECORDS = (MANIFEST, PROVENANCE, ".sif.json")
 """How the names of files end that may list others with their hashes."""
 _DEEPEST = 3
-"""Folders down to which things are looked for: STUDY/analysis/table10/instances."""
+"""Levels of subfolders in which things are looked for: STUDY/analysis/table10/instances has three."""
 _DATASET_AGAIN = "fetch, import or make the dataset again with --replace"
 _TRAIN_AGAIN = "run the same train or adapt command again"
 _MODEL_AGAIN = "remove it and run the command again that wrote it (train, adapt or pretraining export)"
@@ -74,16 +78,16 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """A kind of folder: several may share one, as shards and a run store in a study."""
+    """A kind of folder. One folder can be of several kinds: a study's holds shards and a run store."""
 
     is_here: Callable[[_Place], bool]
-    """Whether a folder is one."""
+    """Whether a folder is of this kind."""
     check: Callable[[Path, set[Path]], Iterator[Verdict]]
-    """Yields the verdicts on it and adds the files that it compared with a hash, or refused, to a set."""
+    """Yields the verdicts on a folder of this kind, and adds to the set what `compared` holds."""
     parts: tuple[str, ...] = ()
-    """Folders in it that `check` reads itself."""
+    """Subfolders that `check` reads itself."""
     is_all: bool = False
-    """Whether nothing else is looked for in it."""
+    """Whether a folder of this kind is compared with no further kind, and its subfolders are not looked into."""
 
 
 def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
@@ -102,14 +106,16 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
         folder: an encoder, shards, a run store, a study, or what --out of any command named
     """
     damaged = False
-    read = set[Path]()
-    for verdict in _verdicts(folder, read):
-        damaged |= verdict.kind == "damaged"
+    compared = set[Path]()
+    for verdict in _verdicts(folder, compared):
+        if verdict.kind == "damaged":
+            damaged = True
         sys.stdout.write(f"{verdict.kind}: {verdict.what}: {verdict.sentence}\n")
-    if not read and not damaged:
+    # Nothing of this package was found: the folder is an encoder that others made, or is refused.
+    if not compared and not damaged:
         _check_encoder_of_others(folder)
         return 0
-    names = unsealed(folder, read)
+    names = unsealed(folder, compared)
     if names:
         count = counted(len(names), "file")
         sys.stdout.write(
@@ -134,58 +140,65 @@ def _check_encoder_of_others(folder: Path) -> None:
         sys.stdout.write(f"{sentence}\n")
 
 
-def unsealed(folder: Path, read: Set[Path]) -> list[str]:
-    """Return the files below a folder that were not compared with a hash, by path."""
+def unsealed(folder: Path, compared: Set[Path]) -> list[str]:
+    """Return the paths, below a folder, of the files in it that are not in `compared`, sorted."""
     names = []
     for path in folder.rglob("*"):
+        # A temporary file is what a killed process left of a write: it is no result, and the next write removes it.
         is_left_over = is_temporary(path.name)
-        if path.is_file() and path not in read and not is_left_over:
+        if path.is_file() and path not in compared and not is_left_over:
             names.append(path.relative_to(folder).as_posix())
     return sorted(names)
 
 
-def _verdicts(folder: Path, read: set[Path], depth: int = 0) -> Iterator[Verdict]:
+def _verdicts(folder: Path, compared: set[Path], depth: int = 0) -> Iterator[Verdict]:
     """Yield the verdicts on all that a folder and the folders in it hold.
 
     Args:
         folder: the folder.
-        read: gets the files that were compared with a hash, or refused.
-        depth: how many folders there are between the one that the user named and this one.
+        compared: gets the files that were compared with a hash, or refused.
+        depth: how many levels this folder is below the one that the user named; 0 for that folder itself.
     """
-    known = set[str]()
+    already_checked = set[str]()
     place = _Place(folder, _content_of(folder / MANIFEST), is_named=depth == 0)
     for kind in _KINDS:
         if kind.is_here(place):
-            known.update(kind.parts)
-            yield from kind.check(folder, read)
+            already_checked.update(kind.parts)
+            yield from kind.check(folder, compared)
             if kind.is_all:
                 return
     if depth < _DEEPEST and folder.is_dir():
         for inner in sorted(folder.iterdir()):
+            # Hidden folders hold unfinished work of this package, or files of other programs such as git.
             is_hidden = inner.name.startswith(".")
-            if inner.is_dir() and inner.name not in known and not is_hidden:
-                yield from _verdicts(inner, read, depth + 1)
+            if inner.is_dir() and inner.name not in already_checked and not is_hidden:
+                yield from _verdicts(inner, compared, depth + 1)
 
 
-def _listed(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    """Yield whether files are whole that a record next to them lists: those of tables, figures and pages."""
+def _listed(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
+    """Yield a verdict on each record of a folder: a JSON file that lists the files next to it with their hashes.
+
+    Tables, figures and pages have such a record.
+    """
     for path in sorted(folder.glob("*.json")):
-        if path in read or not path.name.endswith(_RECORDS):
+        if path in compared or not path.name.endswith(_RECORDS):
             continue
         try:
             content = read_bounded(path)
+            # Every record of this package has a seal: without it, the file is another program's.
             if SEAL.encode() not in content:
                 continue
             record = parse_manifest(content)
         except DamagedError as error:
-            read.add(path)
+            compared.add(path)
             sentence = f"is damaged or from an earlier version ({error}); {_record_remedy(path)}"
             yield Verdict("damaged", path, sentence)
         except (UserError, OSError) as error:
-            read.add(path)
+            compared.add(path)
+            # A verdict has the path already, with which this error begins.
             yield Verdict("damaged", path, str(error).removeprefix(f"{path} "))
         else:
-            yield from _check_one(path, partial(_check_listed, path, record, read))
+            yield from _check_one(path, partial(_check_listed, path, record, compared))
 
 
 def _record_remedy(path: Path) -> str:
@@ -198,8 +211,16 @@ def _record_remedy(path: Path) -> str:
     return "remove it and what it lists, and run the command again that made it, such as `ingest`"
 
 
-def _check_listed(path: Path, record: Mapping[str, Any], read: set[Path]) -> str:
-    """Return words on how many files are as a record says; raise an error if one is not."""
+def _check_listed(path: Path, record: Mapping[str, Any], compared: set[Path]) -> str:
+    """Return words on how many files are as a record says; raise a `UserError` if one is not.
+
+    What a record describes, and so the remedy, is known by a key that only records of its kind have.
+
+    Args:
+        path: the record's file.
+        record: the record's content.
+        compared: gets the record and the files that it lists.
+    """
     files = dict(record.get(FILES, {}))
     # The manifest of a dataset lists its tables, not files.
     if "tables" in record:
@@ -208,92 +229,110 @@ def _check_listed(path: Path, record: Mapping[str, Any], read: set[Path]) -> str
             tables = record["tables"].items()
             files = {f"{name}.parquet": info["sha256"] for name, info in tables}
     elif "command" in record:
-        # Commands do not write over a file that was changed since they wrote it.
+        # A provenance. Commands do not write over a file that was changed since they wrote it.
         remedy = f"remove it and make it again with the command that {path.name} names"
     elif "image" in record:
         remedy = "build the image again"
     else:
         remedy = "run the command again that made it, such as `ingest`"
-    read |= {path, *(path.parent / name for name in files)}
+    compared.add(path)
+    compared.update(path.parent / name for name in files)
     check_files(path.parent, files, remedy)
     return f"{counted(len(files), 'file')} as it says"
 
 
 def _check_one(what: object, check_it: Callable[[], str]) -> Iterator[Verdict]:
-    """Yield the verdict on a thing: whole, with the words that `check_it` returns, or damaged, with its error."""
+    """Yield the verdict on a file or folder: whole, with the words that `check_it` returns, or damaged.
+
+    Args:
+        what: the file or folder.
+        check_it: checks it; raises a `UserError` if it is damaged, whose sentence the verdict gets.
+    """
     try:
         yield Verdict("whole", what, check_it())
     except UserError as error:
+        # A verdict has the path already, with which some errors begin.
         sentence = str(error).removeprefix(f"{what}: ").removeprefix(f"{what} ")
         yield Verdict("damaged", what, sentence)
 
 
-def _shards(folder: Path, read: set[Path]) -> Iterator[Verdict]:
+def _shards(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
     """Yield every problem of a shard folder, or that it is whole."""
     if not (folder / MANIFEST).is_file():
-        is_unfinished = (folder / UNFINISHED).is_dir()
-        what = "the shards are unfinished" if is_unfinished else f"it has no {MANIFEST}"
+        fault = "the shards are unfinished"
         remedy = "run the same `shards` command again"
-        if not is_unfinished:
+        if not (folder / UNFINISHED).is_dir():
+            fault = f"it has no {MANIFEST}"
+            # `shards` refuses a folder with shards that may be another program's.
             remedy = "write the shards into another folder"
-        yield Verdict("missing", folder, f"{what}; {remedy}")
-        read.add(folder / MANIFEST)
+        yield Verdict("missing", folder, f"{fault}; {remedy}")
+        # With an empty set, `check` would take the folder for an encoder.
+        compared.add(folder / MANIFEST)
         return
     problems = shard_manifest.verify_shards(folder)
     for problem in problems:
         yield Verdict("damaged", folder, problem)
     if not problems:
         yield Verdict("whole", folder, "all files match the manifest")
-    read |= {folder / MANIFEST, folder / PROVENANCE}
-    # `verify_shards` has named this error already.
+    compared |= {folder / MANIFEST, folder / PROVENANCE}
+    # A damaged manifest lists no files; `verify_shards` has named this error already.
     with suppress(UserError):
         listed = shard_manifest.files_of(folder, shard_manifest.load_manifest(folder))
-        read |= {file.path for file in listed.values()}
+        compared |= {file.path for file in listed.values()}
 
 
-def _training(out: Path, read: set[Path]) -> Iterator[Verdict]:
-    """Yield what is wrong or right with the stages, models and starts of a training."""
+def _training(out: Path, compared: set[Path]) -> Iterator[Verdict]:
+    """Yield the verdicts on the stages, models and starts in a training's --out."""
+    # `[!.]*`: hidden folders hold unfinished writes.
     for stage in sorted((out / "stages").glob("[!.]*")):
-        yield from _stage(stage, read)
+        yield from _stage(stage, compared)
     for part in ("models", "starts"):
         for model in sorted((out / part).glob("[!.]*")):
-            yield from _check_one(model, partial(_check_model, model, read))
+            yield from _check_one(model, partial(_check_model, model, compared))
 
 
-def _stage(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    """Yield what is wrong or right with the checkpoints of a stage, and with its log."""
+def _stage(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
+    """Yield the verdicts on the checkpoints of a stage, and on its log."""
     from pretraining.training import checkpoints
 
+    # Folders with a state.json, by rising step.
     complete = checkpoints.checkpoint_steps(folder)
     again = _train_again(folder)
     state: dict[str, Any] = {}
-    for item in complete:
+    for checkpoint in complete:
+        compared |= {checkpoint.path / name for name in checkpoints.FILES_OF}
         try:
-            read |= {item.path / name for name in checkpoints.FILES_OF}
-            state = checkpoints.load_state(item)
-            checkpoints.check_checkpoint(item)
-            sentence = f"weights, optimizer and state of step {item.step:,}"
-            yield Verdict("whole", item.path, sentence)
+            # The last state that can be read stays, for the log.
+            state = checkpoints.load_state(checkpoint)
+            checkpoints.check_checkpoint(checkpoint)
+            sentence = f"weights, optimizer and state of step {checkpoint.step:,}"
+            yield Verdict("whole", checkpoint.path, sentence)
         except UserError as error:
-            yield Verdict("damaged", item.path, f"{error}; then {again}")
-    complete_paths = {item.path for item in complete}
-    unfinished = [
-        path for path in sorted(folder.glob("step-*")) if path not in complete_paths
-    ]
-    for path in unfinished:
+            # The error says to remove the checkpoint's folder.
+            yield Verdict("damaged", checkpoint.path, f"{error}; then {again}")
+    complete_paths = {checkpoint.path for checkpoint in complete}
+    all_paths = sorted(folder.glob("step-*"))
+    incomplete = [path for path in all_paths if path not in complete_paths]
+    for path in incomplete:
         sentence = f"it has no state.json; remove it, then {again}"
         yield Verdict("damaged", path, sentence)
     if complete:
-        read.add(folder / LOG)
+        compared.add(folder / LOG)
         yield from _stage_log(folder, state, complete[-1].step)
-    elif not unfinished:
+    elif not incomplete:
         yield Verdict("missing", folder, f"no checkpoint; to have one, {again}")
 
 
 def _train_again(stage: Path) -> str:
-    """Return how the same command writes the lost files of a stage again, once models made from it are removed."""
+    """Return how to have the lost files of a stage written again, as words that end a sentence.
+
+    `train` and `adapt` train nothing for a model that is finished, so models that were made from the stage must be
+    removed first.
+    """
     words = [_TRAIN_AGAIN]
-    for model in sorted((stage.parent.parent / "models").glob("[!.]*")):
+    out = stage.parent.parent
+    for model in sorted((out / "models").glob("[!.]*")):
+        # A manifest that is damaged or another program's does not say from which stages its model was made.
         with suppress(DamagedError, KeyError, TypeError):
             stages = parse_manifest(_content_of(model / MANIFEST))["stages"]
             if stage.name in [item["name"] for item in stages]:
@@ -304,7 +343,13 @@ def _train_again(stage: Path) -> str:
 def _stage_log(
     folder: Path, state: Mapping[str, Any], last_step: int
 ) -> Iterator[Verdict]:
-    """Yield whether the log of a stage is whole up to its last checkpoint; `state` is empty if that is damaged."""
+    """Yield the verdict on the log of a stage, up to the stage's last checkpoint.
+
+    Args:
+        folder: the stage's folder.
+        state: the state of the last checkpoint whose state can be read; empty where there is none.
+        last_step: the step of the last checkpoint.
+    """
     from pretraining.training import checkpoints
 
     log = folder / LOG
@@ -319,7 +364,11 @@ def _stage_log(
         yield Verdict(kind, log, sentence)
         return
 
-    first_step = state["stages"][-1]["start"] if state else min(steps, default=1) - 1
+    # Without a state to say where the stage began, it is taken to have begun just before the log's first row.
+    first_step = min(steps, default=1) - 1
+    if state:
+        # A state lists all stages that led to its checkpoint, this one last.
+        first_step = state["stages"][-1]["start"]
     lacking = _steps_without_row(sorted(set(steps)), first_step, last_step)
     if lacking:
         which = f"{len(lacking)} rows of the steps {lacking[0]} to {lacking[-1]}"
@@ -335,18 +384,32 @@ def _stage_log(
 
 
 def _steps_without_row(steps: Sequence[int], start: int, end: int) -> list[int]:
-    """Return the steps up to a checkpoint that have no row; the most frequent distance says where rows should be."""
+    """Return the steps of a stage up to a checkpoint at which its log should have a row of training and has none.
+
+    Training logs each step that is a multiple of some number, which the log does not state: the most frequent distance
+    of its rows is taken for it.
+
+    Args:
+        steps: the steps that have a row, by rising step.
+        start: the step after which the stage begins.
+        end: the step of the checkpoint.
+    """
     distances = Counter(later - earlier for earlier, later in pairwise(steps))
+    # Fewer than two rows tell no distance: one beyond the end makes the range below empty.
     every = end + 1
     if distances:
         [(every, _)] = distances.most_common(1)
-    first = every * (start // every + 1)
+    first_multiple = every * (start // every + 1)
+    expected = range(first_multiple, end + 1, every)
     with_row = set(steps)
-    return [step for step in range(first, end + 1, every) if step not in with_row]
+    return [step for step in expected if step not in with_row]
 
 
-def _check_model(folder: Path, read: set[Path]) -> str:
-    """Return words on what an exported model passes: its files and records; of an encoder, also what it computes."""
+def _check_model(folder: Path, compared: set[Path]) -> str:
+    """Return sentences on what was checked of an exported model; raise a `UserError` for what is wrong.
+
+    Checked are its files and records; of an encoder also its stored vector, and that it sees both sides.
+    """
     from pretraining.model.encoder_folder import (
         SELF_TEST,
         check_model,
@@ -355,44 +418,50 @@ def _check_model(folder: Path, read: set[Path]) -> str:
     )
 
     remedy = _MODEL_AGAIN
-    read |= {path for path in folder.rglob("*") if path.is_file()}
+    compared |= {path for path in folder.rglob("*") if path.is_file()}
     manifest = check_model(folder, remedy)
     if manifest is None:
         raise UserError(f"it has no {MANIFEST}; {remedy}")
+    # Only encoders are exported with a self-test, a text and its vector; causal models are not.
     if (folder / SELF_TEST).is_file():
         return "; ".join(checked_encoder(folder, remedy))
     return "; ".join(checked_files(folder, manifest, remedy))
 
 
-def _store(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    """Yield what is wrong or right with a run store, and what ends that early as damage: other parts are checked."""
+def _store(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
+    """Yield the verdicts on a run store. An error that ends its check early is a verdict too: `check` goes on."""
     try:
-        yield from _runs(store_of(folder), read)
+        yield from _runs(store_of(folder), compared)
     except UserError as error:
         yield Verdict("damaged", folder, str(error))
 
 
-def _runs(store: Path, read: set[Path]) -> Iterator[Verdict]:
-    """Yield what is wrong with the runs of a store, and with the encoders that it keeps."""
+def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
+    """Yield the verdicts on the runs of a store, and on the encoders that it keeps."""
     from analysis.store.ingest import RefusedStoreError, ingest
     from analysis.store.scan import scan_store
     from benchmarks.sweep.run_store import RunStore
 
     datasets = known_datasets(stored_definitions(store))
+    # "*" accepts models of any name, since a store that is checked need not hold the study's.
     scan = scan_store(store, ["*"], datasets=datasets)
+    # `ingest` finds what is wrong with the runs; the table that it writes is not used.
     with TemporaryDirectory() as folder:
         try:
             table = ingest(store, Path(folder, "runs.parquet"), add_models=["*"])
             problems, runs = table.problems, len(table.runs)
         except RefusedStoreError as error:
             problems, runs = tuple(error.problems), 0
+    damaged = []
     for problem in problems:
-        kind = "missing" if problem.harmless else "damaged"
+        kind = "missing"
+        # Harmless problems are runs that are unfinished or not there: what is there is used.
+        if not problem.harmless:
+            kind = "damaged"
+            damaged.append(problem.path.removesuffix("/"))
         yield Verdict(kind, problem.path, problem.sentence)
 
-    damaged = [
-        problem.path.removesuffix("/") for problem in problems if not problem.harmless
-    ]
+    # The state of each run is read too: for it, every file of the run is compared with its hash.
     unsealed_runs = 0
     run_store = RunStore(store, datasets)
     for cell in scan.cells:
@@ -401,7 +470,7 @@ def _runs(store: Path, read: set[Path]) -> Iterator[Verdict]:
             state = run_store.state(key)
             fault = state.fault
             if fault or (path / RUN).is_file():
-                read |= {path / name for name in (RESULTS, RUN, DETAILS)}
+                compared |= {path / name for name in (RESULTS, RUN, DETAILS)}
             elif state.done:
                 unsealed_runs += 1
             # A run is not named again if a problem names its file or a folder around it.
@@ -412,20 +481,22 @@ def _runs(store: Path, read: set[Path]) -> Iterator[Verdict]:
             if fault and not is_named:
                 yield Verdict("damaged", path, fault)
     if runs:
-        read.add(scan.results)
+        # With an empty set, where no run has hashes, `check` would take the store for an encoder.
+        compared.add(scan.results)
         form = ""
         if unsealed_runs:
             form = f"; of {unsealed_runs:,} only the form was checked: they have no {RUN} with hashes"
         yield Verdict("whole", scan.results, f"{runs:,} runs{form}")
     for kept in sorted((store / "encoders").glob("*/*/*/[!.]*")):
-        yield from _check_one(kept, partial(_check_kept, kept, read))
+        yield from _check_one(kept, partial(_check_kept, kept, compared))
 
 
-def _check_kept(folder: Path, read: set[Path]) -> str:
-    """Return words on what the encoder that a run kept passes."""
+def _check_kept(folder: Path, compared: set[Path]) -> str:
+    """Return words on an encoder that `benchmarks run --keep` kept of a run; raise a `UserError` if it is damaged."""
     from benchmarks.sweep.kept import kept_files
 
-    read |= {path for path in folder.rglob("*") if path.is_file()}
+    # Files that are not in the manifest are named in the verdict, so `check` need not name them again.
+    compared |= {path for path in folder.rglob("*") if path.is_file()}
     try:
         remedy = f"move it elsewhere, and {_KEEP_AGAIN}"
         files = read_manifest(folder / MANIFEST, remedy)[FILES]
@@ -442,10 +513,11 @@ def _check_kept(folder: Path, read: set[Path]) -> str:
 def _has_shards(place: _Place) -> bool:
     """Return whether finished or unfinished shards of this package are in a folder, or what is left of them."""
     folder = place.folder
-    splits = [folder / split for split in SHARD_SPLITS]
-    if b"tokenizer_files" in place.manifest or is_marked(folder / UNFINISHED):
+    # Only the manifest of shards has this key. The text is searched, so that a damaged manifest is recognised as well.
+    has_manifest = b"tokenizer_files" in place.manifest
+    if has_manifest or is_marked(folder / UNFINISHED):
         return True
-    return any((split / INDEX).is_file() for split in splits)
+    return any((folder / split / INDEX).is_file() for split in SHARD_SPLITS)
 
 
 def _has_training(place: _Place) -> bool:
@@ -453,12 +525,18 @@ def _has_training(place: _Place) -> bool:
 
 
 def _has_runs(place: _Place) -> bool:
-    """Return whether a folder is a run store, or the results of one: not what is around a store called results."""
+    """Return whether a folder is a run store, or the `results` folder of one.
+
+    A store itself may be called `results`; the folder around that store is not one.
+    """
     results = place.folder / "results"
-    in_results = results / "results"
-    if store_of(in_results) != in_results:
+    # `store_of` returns the store of a store's `results` folder, and any other folder as it is.
+    inner_results = results / "results"
+    is_around_store = store_of(inner_results) != inner_results
+    if is_around_store:
         return False
-    return results.is_dir() or store_of(place.folder) != place.folder
+    is_results = store_of(place.folder) != place.folder
+    return results.is_dir() or is_results
 
 
 def _is_kept(place: _Place) -> bool:
@@ -484,16 +562,16 @@ def _content_of(path: Path) -> bytes:
         return b""
 
 
-def _kept(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    return _check_one(folder, partial(_check_kept, folder, read))
+def _kept(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
+    return _check_one(folder, partial(_check_kept, folder, compared))
 
 
-def _model(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    return _check_one(folder, partial(_check_model, folder, read))
+def _model(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
+    return _check_one(folder, partial(_check_model, folder, compared))
 
 
-def _left_to_check(folder: Path, read: set[Path]) -> Iterator[Verdict]:
-    del folder, read
+def _left_to_check(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
+    del folder, compared
     return iter(())
 
 
@@ -514,4 +592,4 @@ _KINDS = (
     _Kind(is_here=_is_model, check=_model, is_all=True),
     _Kind(is_here=lambda _: True, check=_listed),
 )
-"""Kinds of folder, in the order in which they are asked."""
+"""Kinds of folder, in the order in which a folder is compared with them."""
