@@ -32,10 +32,12 @@ from paper_figures.save import DrawnFigure
 _HEADING = 18.0
 """Points at the top of a picture where its heading stands, which the page writes itself."""
 _ARGUMENT = (ANSWER, "objective", "two-stage", "continued", "dynamics", "ratio")
-"""The families as an argument: is masking needed, does CLM first help, also for models that exist, why, which ratio."""
+"""The families of findings (`FAMILIES`) in the order of the page, which is that of an argument: the answer, is masking
+needed, does CLM first help, also for models that exist, why, which ratio."""
 _ON_THE_PAGE = {"answer", "claims"}
-"""Figures that the page shows in its own way."""
+"""Figures that the page shows in its own way, as marks in its text."""
 _STYLE = 'font-family="DejaVu Sans, Verdana, sans-serif" font-size="7" stroke-linejoin="round" stroke-linecap="butt"'
+"""What all parts of a picture have in common, so that they need not say it each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ class FindingEntry:
 
     @property
     def id(self) -> str:
-        """The finding's."""
+        """The finding's name, such as `F8`."""
         return self.main.id
 
 
@@ -73,17 +75,20 @@ class TableRow:
     labels: tuple[str, ...]
     model: str
     cells: tuple[tuple[TableEntry, AuditedCell | None], ...]
+    """Each cell with its comparison with the published one; None where the paper has no such cell."""
 
     @property
     def compares(self) -> str:
-        """`differs` when a cell does, else `same` when a cell has runs, else `none`."""
-        agreements = {
+        """`differs` when a cell differs from the published one, else `same` when a cell has runs, else `none`."""
+        agreements = [
             audited.agreement for _, audited in self.cells if audited is not None
-        }
+        ]
         if "differs" in agreements:
             return "differs"
+        # Scores of other networks or metrics are not compared: only that they are there tells that a cell has runs.
         has_runs = any(cell.recomputed for cell, _ in self.cells)
-        if has_runs or agreements - {None}:
+        has_agreement = any(agreements)  # None for a cell that was not compared
+        if has_runs or has_agreement:
             return "same"
         return "none"
 
@@ -98,14 +103,13 @@ class TableSection:
 
     @property
     def differing(self) -> int | None:
-        """Cells that differ from the published ones; None where no cell was compared."""
-        audited = [
-            cell
-            for row in self.rows
-            for _, cell in row.cells
-            if cell is not None and cell.agreement
-        ]
-        return sum(cell.agreement == "differs" for cell in audited) if audited else None
+        """How many cells differ from the published ones; None where no cell was compared."""
+        agreements = []
+        for row in self.rows:
+            for _, audited in row.cells:
+                if audited is not None and audited.agreement:
+                    agreements.append(audited.agreement)
+        return agreements.count("differs") if agreements else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +129,7 @@ class PageContent:
 
     @property
     def families(self) -> dict[str, list[FindingEntry]]:
-        """The findings by the question that they are about, in the order of the argument."""
+        """The findings by the question that they are about, in the order of `_ARGUMENT`."""
         by_question: dict[str, list[FindingEntry]] = {}
         for name in sorted(FAMILIES, key=_ARGUMENT.index):
             by_question[FAMILIES[name]] = [
@@ -135,36 +139,42 @@ class PageContent:
 
     @property
     def strip(self) -> JudgedFinding:
-        """What answers the question."""
-        return next(entry.main for entry in self.findings if entry.id == ANSWER)
+        """The finding that answers the paper's question; the strip at the top of the page shows its comparisons."""
+        [answering] = [entry.main for entry in self.findings if entry.id == ANSWER]
+        return answering
 
     @property
     def strip_rows(self) -> dict[str, list[tuple[str, Result]]]:
-        """Its comparisons by task, each with its budget."""
+        """The strip's comparisons by the title of their task, each after its budget: `12K`."""
         by_task: dict[str, list[tuple[str, Result]]] = {
             task.title: [] for task in TASKS.values()
         }
         for result in self.strip.comparisons:
-            budget = result.label.rpartition(", ")[2].upper()
-            by_task[TASKS[result.task].title].append((budget, result))
+            # A label ends in its budget: "25 % CLM - MLM alone on SC, 12k".
+            _, _, budget = result.label.rpartition(", ")
+            title = TASKS[result.task].title
+            by_task[title].append((budget.upper(), result))
         return by_task
 
     @property
     def outcomes(self) -> dict[Outcome, list[FindingEntry]]:
-        """The paper's findings by what the source says of them."""
+        """The paper's findings by what the source says of them; the answer is ours, and not among them."""
         papers = [entry for entry in self.findings if entry.id != ANSWER]
-        return {
-            one: [entry for entry in papers if entry.main.outcome == one.name]
-            for one in OUTCOMES.values()
-        }
+        by_outcome = {}
+        for outcome in OUTCOMES.values():
+            by_outcome[outcome] = [
+                entry for entry in papers if entry.main.outcome == outcome.name
+            ]
+        return by_outcome
 
 
 def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     """Compute everything the page shows.
 
     Args:
-        inputs: where the scores come from, selection rule and interval; the published values of tables keep theirs.
-        figures: those of the inputs (`paper_figures.save.draw_figures`), in the order of the page.
+        inputs: where the scores come from, selection rule and interval; these say nothing of the published values in
+            tables, which stay as they are printed.
+        figures: the figures of the inputs (`paper_figures.save.draw_figures`), in the order of the page.
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
     # Scores of other networks or metrics are not compared with the paper's: the audit has only the published cells.
@@ -175,6 +185,7 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     for figure in figures:
         if figure.spec.name not in _ON_THE_PAGE:
             pictures[file_stem(figure.spec.name)] = _picture(figure)
+    # Only the paper's own figures are named as missing on the page, not supplementary ones.
     papers = [name for name, spec in FIGURES.items() if not spec.supplementary]
     stems = [file_stem(name) for name in papers]
     return PageContent(
@@ -201,7 +212,8 @@ def _entry(name: str, assessment: Assessment) -> FindingEntry:
 def _sections(
     source: Source, settings: Settings, audited: Audit
 ) -> tuple[TableSection, ...]:
-    """Return the tables of the page, from a source's scores."""
+    """Return the tables of the page, from a source's scores and their audit."""
+    # The published values are in every table; only another source has scores to stand beside them.
     scores = None
     if not source.is_published:
         scores = source.scores(settings)
@@ -216,9 +228,14 @@ def _sections(
 def _rows(
     table: Table, audited: Mapping[tuple[int, str, str], AuditedCell]
 ) -> tuple[TableRow, ...]:
-    """Return a table's rows, each cell with its audit, by table, model and dataset."""
+    """Return a table's rows, each cell with its audit.
+
+    Args:
+        table: a table of scores; of Table 1, which holds settings, no row is returned.
+        audited: the audit of each published cell by table, model and dataset.
+    """
     rows = []
-    # Not strict, since Table 1 holds settings: it has labels, but no cells.
+    # Not strict: Table 1 has labels, but no models and no cells.
     for labels, model, cells in zip(
         table.labels, table.models, table.cells, strict=False
     ):
@@ -234,6 +251,7 @@ def _picture(figure: DrawnFigure) -> Picture:
     """Return a figure for the page: its marks have the rows of its CSV as tooltips."""
     svg = io.StringIO()
     name = file_stem(figure.spec.name)
+    # `foot`: the height, in points, of the caption that is hidden here, since the page writes it itself.
     with paper_style(), without_words(figure.drawing) as foot:
         # Text is kept as text, so that it can be searched and is small.
         mpl.rcParams["svg.fonttype"] = "none"
@@ -241,6 +259,7 @@ def _picture(figure: DrawnFigure) -> Picture:
         figure.drawing.savefig(svg, format="svg", metadata={"Date": None})
     tips = []
     for row in csv.DictReader(io.StringIO(figure.csv)):
+        # A column that is empty in this row is left out.
         filled = [f"{column}: {value}" for column, value in row.items() if value]
         tips.append("\n".join(filled))
     return Picture(
@@ -254,16 +273,18 @@ def _picture(figure: DrawnFigure) -> Picture:
 
 
 def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
-    """Return an SVG of matplotlib's as an element of a page with others.
+    """Return a picture that matplotlib wrote as SVG, as an element of a page that has other pictures as well.
 
     Args:
-        svg: drawn with text as text.
-        name: what makes its ids, and those of no other picture: `figure3-point-7`.
-        tips: the tooltip of each mark, by the number in its id (`paper_figures.figure.point_id`).
-        foot: points at its lower edge that the page leaves out.
+        svg: the whole SVG file, with its text as text, not as curves.
+        name: begins each id of this picture, and the ids of no other picture: `figure3-point-7`.
+        tips: the tooltip of each mark, by the number in the mark's id (`paper_figures.figure.point_id`).
+        foot: height at the picture's lower edge that the page leaves out, in points.
     """
-    width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
-    # Without matplotlib's XML declaration and metadata, which a page has no use for.
+    # Such as viewBox="0 0 518.4 244.8": matplotlib's unit is the point.
+    sizes = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    width, height = map(float, sizes[0])
+    # matplotlib's XML declaration and metadata, which a page has no use for, stand before this first group.
     drawing = svg[svg.index('<g id="figure_1">') : svg.rindex("</svg>")]
     # Removed are styles that the whole picture has and rotations by 0, which change nothing.
     drawing = re.sub(
@@ -271,25 +292,31 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
         "",
         drawing,
     )
+    # Line breaks and indents between elements change nothing either; those within a path become one space.
     drawing = re.sub(r">\s+<", "><", drawing)
     drawing = drawing.replace(" \n", " ").replace("\n", " ")
-    used = set(re.findall(r'#([\w-]+)["\)]', drawing))
+    # An element refers to another one's id as href="#m8" or url(#p1).
+    used_ids = set(re.findall(r'#([\w-]+)["\)]', drawing))
 
-    def with_own_id(found: re.Match[str]) -> str:
+    def with_own_id(attribute: re.Match[str]) -> str:
         """Return an id with the name of this picture before it; nothing for an id that is not a mark's and not used."""
-        if found[1] in used or found[1].startswith("point-"):
-            return f' id="{name}-{found[1]}"'
+        identifier = attribute[1]
+        if identifier in used_ids or identifier.startswith("point-"):
+            return f' id="{name}-{identifier}"'
         return ""
 
-    def with_tooltip(found: re.Match[str]) -> str:
+    def with_tooltip(mark: re.Match[str]) -> str:
         """Return the opening tag of a mark with its tooltip behind it."""
-        return f"{found[0]}<title>{escape(tips[int(found[1])])}</title>"
+        opening_tag, number = mark[0], int(mark[1])
+        return f"{opening_tag}<title>{escape(tips[number])}</title>"
 
-    # All pictures are in one document, in which an id must be unique.
+    # All pictures are in one document, in which an id must be unique: ids and all references to them get the name.
     drawing = re.sub(r' id="([^"]+)"', with_own_id, drawing)
+    # HTML needs no `xlink:` before `href`.
     drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing)
     drawing = drawing.replace("url(#", f"url(#{name}-")
     drawing = re.sub(rf'<g id="{name}-point-(\d+)">', with_tooltip, drawing)
+    # The part of the picture that is shown, between heading and caption: left, top, width and height.
     box = f"0 {_HEADING:g} {width:g} {height - foot - _HEADING:g}"
     return (
         f'<svg class="drawn" role="img" tabindex="0" aria-labelledby="h-{name}" data-name="{name}" viewBox="{box}" '

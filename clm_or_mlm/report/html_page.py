@@ -50,12 +50,13 @@ def render_page(
 
     Args:
         content: everything on the page.
-        provenance: what its last section says of the code and the versions.
+        provenance: what the page's last section says of the code and the versions.
         files: paths from the page's folder to the files beside it, to which it links.
         missing: what is not among these files though the source should have it, each with the reason.
-        not_applicable: what is not among them since it needs another kind of source.
+        not_applicable: what is not among these files since it needs another kind of source, each with the reason.
     """
     runs = content.source.runs
+    # Only `make reproduce` writes files beside the page; `make report` writes the page alone.
     goal = "reproduce" if files else "report"
     template = _environment().get_template("page.html")
     page = template.render(
@@ -68,7 +69,7 @@ def render_page(
         statuses=STATUSES,
         references=Reference,
         summary=content.audit.summary(),
-        coverage=[one.caption(N_SEEDS) for one in INTERVALS.values()],
+        coverage=[interval.caption(N_SEEDS) for interval in INTERVALS.values()],
         has_runs=runs is not None and len(runs) > 0,
         selection_words=content.settings.rule.words,
         provenance=_provenance(provenance),
@@ -77,7 +78,7 @@ def render_page(
         missing=missing,
         not_applicable=not_applicable,
     )
-    # An interval and a percentage stay on one line.
+    # No-break spaces keep a percentage and an interval on one line: those of `95 %`, of `1.6 [` and of `[1.3, 1.9]`.
     page = re.sub(r"(?<=\d) (?=%|\[[+\-\u2212]?\d)", "\u00a0", page)
     return re.sub(
         r"(\[[+\-\u2212]?[\d.]+), (?=[+\-\u2212]?[\d.]+\])", "\\1,\u00a0", page
@@ -85,7 +86,7 @@ def render_page(
 
 
 def _environment() -> jinja2.Environment:
-    """Return what fills the page's template, with the filters that it uses."""
+    """Return jinja's environment for the page's template, with the filters that the template uses."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("clm_or_mlm.report"),
         autoescape=True,
@@ -111,7 +112,10 @@ def _environment() -> jinja2.Environment:
 
 
 def _files_by_stem(files: Sequence[str]) -> dict[str, list[str]]:
-    """Return the files of one table, figure or document, by their path without its ending."""
+    """Return the files of each table, figure or document, by their path without its ending.
+
+    Under `tables/table10` are `tables/table10.csv` and `tables/table10.md`.
+    """
     by_stem: dict[str, list[str]] = {}
     for path in files:
         folder, slash, name = path.rpartition("/")
@@ -121,23 +125,29 @@ def _files_by_stem(files: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _title_of_file(stem: str) -> str:
-    """Return what the page calls a table, a figure or a document by its path without the ending."""
+    """Return what the page calls a table, a figure or a document.
+
+    Args:
+        stem: its path without the ending: `tables/table02`, `figures/figure3`, or a key of `_DOCUMENTS`.
+    """
     folder, _, name = stem.rpartition("/")
     if folder == "tables":
         return f"Table {int(name.removeprefix('table'))}"
-    return name.replace("figure", "Figure ") if folder else _DOCUMENTS[stem]
+    if folder:
+        return name.replace("figure", "Figure ")
+    return _DOCUMENTS[stem]
 
 
 def _make_words(content: PageContent) -> list[str]:
     """Return the variables with which `make` gives this page again; those with usual values are left out."""
     # The first word is --source, the second its value.
-    _, given, *options = content.source.options
+    _, source, *options = content.source.options
     # Sources differ in their usual interval: only an interval that is not the usual one needs an option.
     usual = content.source.with_interval(Settings())
     options += content.settings.options(usual)
     words = []
     if not content.source.is_published:
-        words.append(f"SOURCE={shlex.quote(given)}")
+        words.append(f"SOURCE={shlex.quote(source)}")
     if options:
         words.append(f"ARGS={shlex.quote(shlex.join(options))}")
     return words
@@ -162,11 +172,11 @@ def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:
     """Return a provenance as pairs of a name and a text, without the fields that differ from call to call."""
     pairs = []
     for name, value in record.items():
-        # The same content gives the same bytes, so that fields which differ from call to call are left out.
+        # With these fields, the same content would not give the same bytes.
         if name in OF_A_CALL:
             continue
         if isinstance(value, dict):
-            text = ", ".join(f"{key} {one}" for key, one in value.items())
+            text = ", ".join(f"{key} {item}" for key, item in value.items())
         elif isinstance(value, str):
             text = value
         else:
