@@ -1,4 +1,8 @@
-"""`clm-or-mlm` and `python -m clm_or_mlm`: every command, its function, and the list of them that help prints."""
+"""`clm-or-mlm` and `python -m clm_or_mlm`: every command, its function, and the list of them that help prints.
+
+A command is named by one word (`plan`), or by two: a room, which is a top folder of this package, and then a verb that
+would not say enough without it (`benchmarks run`, `container run`).
+"""
 
 import common.cli  # noqa: F401  (first: Ctrl-C while the rest is imported)
 
@@ -105,19 +109,23 @@ DAILY = {
     "workflow",
     "doctor",
 }
-"""What is listed without `--all`, too."""
+"""The commands that are listed also without `--all`."""
 
 COMMANDS = {
     words: command for group in GROUPS.values() for words, command in group.items()
 }
-"""The same without the groups."""
+"""Every command by its words, without the groups."""
 
 _SMALL = ("analysis", "paper_figures", "clm_or_mlm.commands")
-"""Rooms whose commands need the small environment only."""
+"""How the functions of commands begin that need only the small environment, `analysis`."""
 
 
 def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
-    """Run the command that the words name and return its exit code; `prefix` is how the program was started.
+    """Run the command that the words name and return its exit code.
+
+    Args:
+        argv: the words behind the program's name.
+        prefix: how the program was started, for messages and help.
 
     Raises:
         UserError: there is no such command, or what the command raises.
@@ -137,9 +145,11 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         sys.stdout.write(f"clm-or-mlm {__version__} (commit {git_commit()})\n")
         return 0
     wanted = [word for word in words if word not in ("--help", "-h", "--all")]
+    # Without a command, list all commands.
     if not wanted:
         return call(_list(prefix, GROUPS, every="--all" in words), ["--help"])
     _refuse_other_names(words, prefix)
+    # A room without a verb, unless it is itself a command (`workflow`): list the commands of the room.
     room = wanted[0]
     verbs = _verbs_of(room, COMMANDS)
     if len(wanted) == 1 and room not in COMMANDS and verbs:
@@ -159,29 +169,32 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
 
 
 def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
-    """Return the program; its commands are imported when they are called.
+    """Return the program with all commands; each command's module is imported when the command is called.
 
     Args:
-        words: what it will be called with.
-        prefix: how it is started.
+        words: the words that the program will be called with.
+        prefix: how the program is started.
     """
     app = program(prefix)
     # cyclopts' option installs completion, so that no command has to print a script for it.
     app.register_install_completion_command(
         help="install this shell's completion of commands and options"
     )
+    # The rooms that have verbs, each once; keys of a dict keep the order, in which help lists them.
     rooms = dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if " " in name)
     for name, command in COMMANDS.items():
         if " " not in name and name not in rooms:
+            # cyclopts imports a function that is given as `module:function` when it is called.
             app.command(command.function, name=name)
     for room in rooms:
         room_app = program(room)
-        # The room is a command itself (`compare`), whose arguments may look like a verb.
+        # A room may be a command itself (`workflow`). `default` takes a function, not `module:function`: the function
+        # is imported here, only for a call of this room.
         if room in COMMANDS and words[:1] == [room]:
             module, _, function = COMMANDS[room].function.partition(":")
             room_app.default(getattr(importlib.import_module(module), function))
         for verb, command in _verbs_of(room, COMMANDS).items():
-            # The help of the verb that is called is its docstring, not its line of the list.
+            # The help of the verb that is called is its docstring (None), not its line of the list.
             is_called = words[1:2] == [verb]
             room_app.command(
                 command.function, name=verb, help=None if is_called else command.line
@@ -191,17 +204,29 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
 
 
 def _verbs_of(room: str, commands: Mapping[str, Verb]) -> dict[str, Verb]:
-    """Return the commands that need a room's name before them, by their verbs."""
+    """Return the commands of `commands` that need a room's name before them, by their verbs.
+
+    Those of `container` are `run` and `verify`.
+    """
     prefix = f"{room} "
     names = [name for name in commands if name.startswith(prefix)]
     return {name.removeprefix(prefix): commands[name] for name in names}
 
 
 def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool) -> App:
-    """Return a program whose help is the list of commands."""
-    most = f"the {len(DAILY)} most used of {len(COMMANDS)} commands (`{prefix} --all` lists all)"
-    shown = f"all {len(COMMANDS)} commands" if every else most
-    app = program(prefix, ABOUT.format(prefix, shown) if groups is GROUPS else None)
+    """Return a program whose help is the list of commands.
+
+    Args:
+        prefix: how the program is started.
+        groups: the commands by their words, below the title of each group.
+        every: list all commands, not only those in `DAILY`.
+    """
+    shown = f"the {len(DAILY)} most used of {len(COMMANDS)} commands (`{prefix} --all` lists all)"
+    if every:
+        shown = f"all {len(COMMANDS)} commands"
+    # The list of one room's commands has no text above it.
+    about = ABOUT.format(prefix, shown) if groups is GROUPS else None
+    app = program(prefix, about)
     # This program is a help already: its option --help would only add a line.
     app["--help"].show = False
     for order, (title, commands) in enumerate(groups.items()):
@@ -219,8 +244,12 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
 
 
 def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
-    """Raise a `UserError` for a verb without the room that it needs, or with one that it does not."""
+    """Raise a `UserError` for a verb without the room that it needs, or for a command with a room that it does not.
+
+    Words that are not a command, but say which one is meant, such as `F8` or `table10`, are refused as well.
+    """
     first = words[0]
+    # `run` without a room could be each of `benchmarks run` and `container run`.
     full_names = [name for name in COMMANDS if name.endswith(f" {first}")]
     if full_names:
         ways = " or ".join(f"`{prefix} {name}`" for name in full_names)
@@ -229,14 +258,20 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     if wanted:
         raise UserError(f"unknown command {first!r}; use `{prefix} {wanted}`")
     rooms = {command.function.partition(".")[0] for command in COMMANDS.values()}
-    # `analysis scores`: a room is named only before a verb that two rooms share.
-    if first in rooms.difference(COMMANDS) and words[1:] and words[1] in COMMANDS:
-        said = " ".join(words[:2])
-        raise UserError(f"unknown command {said!r}; use `{prefix} {words[1]}`")
+    # `analysis scores`: a room is named only before a verb that two rooms share. A room that is a command itself
+    # (`workflow`) takes the second word as its argument.
+    is_only_room = first in rooms and first not in COMMANDS
+    if is_only_room and words[1:] and words[1] in COMMANDS:
+        typed = " ".join(words[:2])
+        raise UserError(f"unknown command {typed!r}; use `{prefix} {words[1]}`")
 
 
 def _meant_by(word: str) -> str:
-    """Return the command that was meant by a finding, figure, table or model typed as a command; else an empty text."""
+    """Return the command that was meant by a finding, figure, table or model typed as a command; else an empty text.
+
+    `F8` means `claims F8`; `table10` means `table 10`.
+    """
+    # The first word of a command means that command.
     if word in {words.partition(" ")[0] for words in COMMANDS}:
         return ""
     # Imported here: commands start without them.
@@ -247,6 +282,7 @@ def _meant_by(word: str) -> str:
     for finding in (ANSWER, *TITLES):
         if finding.lower() == name:
             return f"claims {finding}"
+    # Such as table10, or figure03.
     numbered = re.fullmatch(r"(figure|table)\s*0*(\d+)", name)
     if numbered is not None:
         return f"{numbered[1]} {numbered[2]}"
@@ -254,14 +290,21 @@ def _meant_by(word: str) -> str:
 
 
 def _lacks_package(words: Sequence[str], error: ImportError) -> UserError | None:
-    """Return an error that names the package a command lacks and the environment with it; None for other errors."""
+    """Return an error that names the package a command lacks and the environment with it; None for other errors.
+
+    Args:
+        words: the command and its arguments.
+        error: what was raised when the command was imported or run.
+    """
     # The library that imports a command's module raises its own ImportError, whose cause is the error of the module.
     missing = error.__cause__ or error
+    # The name is that of a module, such as torch.nn; some errors have none.
     package = (getattr(missing, "name", None) or "").partition(".")[0]
     is_missing = isinstance(missing, ModuleNotFoundError) and package
     # A package that is installed, but lacks a part of itself, lacks it in every environment.
     if not is_missing or find_spec(package):
         return None
+    # Some commands have one word, others two.
     command = COMMANDS.get(words[0]) or COMMANDS.get(" ".join(words[:2]))
     environment, extra = "full", "'.[full]'"
     if command is None or command.function.startswith(_SMALL):

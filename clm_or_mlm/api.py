@@ -12,7 +12,6 @@ Every function takes a source as `load` does, by its name, path or frame, or ope
 from __future__ import annotations
 
 import fnmatch
-import itertools
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -154,6 +153,7 @@ def scores(
     """
     opened = load(source)
     frame = opened.scores(_settings(opened, interval, selection))
+    # A name without wildcards is a pattern that matches only itself.
     patterns = [models] if isinstance(models, str) else list(models)
     scored = list(frame["model"].unique())
     for pattern in patterns:
@@ -199,12 +199,12 @@ def table(
         )
     nan = float("nan")
     rows = []
-    for cell in itertools.chain.from_iterable(built.cells):
-        published = cell.published or (nan, nan)
-        recomputed_cell = cell.recomputed or (nan, nan, nan)
-        rows.append(
-            (cell.model, cell.dataset, *published, *recomputed_cell, cell.n_seeds)
-        )
+    for row_of_table in built.cells:
+        for cell in row_of_table:
+            published, ci95 = cell.published or (nan, nan)
+            mean, low, high = cell.recomputed or (nan, nan, nan)
+            scores_of_cell = (published, ci95, mean, low, high)
+            rows.append((cell.model, cell.dataset, *scores_of_cell, cell.n_seeds))
     columns = "model dataset published ci95 mean low high n_seeds"
     return pd.DataFrame(rows, columns=columns.split())
 
@@ -473,6 +473,7 @@ def figure(
     from paper_figures.figure import FigureInputs, figures_named
     from paper_figures.save import DrawnFigure
 
+    # One name gives one figure; its module is imported only now.
     [entry] = figures_named([str(name)])
     spec = entry.load()
     opened = load(source)
@@ -488,6 +489,7 @@ def figure(
         from matplotlib.figure import Figure as NewFigure
 
         ax = NewFigure(figsize=(3.2, 2.4), layout="constrained").subplots()
+    # Axes without a task are refused here: no panel has an empty name.
     spec.draw_panel(spec.collect(inputs), task, ax)
     return ax
 
@@ -507,6 +509,7 @@ def models() -> pd.DataFrame:
     """
     columns = ["size", "kind", "objective", "ratio", "switch", "steps"]
     rows = []
+    # A model has an attribute for each column.
     for name, model in MODELS.items():
         rows.append([name, *(getattr(model, column) for column in columns)])
     return pd.DataFrame(rows, columns=["model", *columns]).set_index("model")
@@ -536,7 +539,10 @@ def datasets() -> pd.DataFrame:
 
 def _finding(name: str) -> str:
     """Return the finding of a name in any case; empty for another name."""
-    return next((one for one in SHOWN if one.lower() == name.lower()), "")
+    for finding in SHOWN:
+        if finding.lower() == name.lower():
+            return finding
+    return ""
 
 
 def _known_finding(name: str) -> str:
@@ -550,7 +556,7 @@ def _known_finding(name: str) -> str:
 
 
 def _refuse_options(what: str, options: Iterable[str]) -> None:
-    """Raise a `UserError` if there are any options: `what` takes none."""
+    """Raise a `UserError` if there are any options: `what`, the kind of source, takes none."""
     names = ", ".join(options)
     if names:
         raise UserError(

@@ -107,7 +107,7 @@ def plan(
 
 
 def _adaptation(options: AdaptationOptions, gpu: Device) -> Plan:
-    """Return what one adaptation takes on a GPU."""
+    """Return the plan of one adaptation on a GPU."""
     # Imported here: only the plan of an adaptation reads the folder of a model.
     from pretraining.adapt import Adaptation
     from pretraining.starts import start_to_plan
@@ -122,6 +122,7 @@ def _adaptation(options: AdaptationOptions, gpu: Device) -> Plan:
 
 
 def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Model]:
+    """Return the models to plan: those of a figure of the paper, else those named, else all models of the study."""
     if figure is not None:
         if figure not in FIGURE_MODELS:
             raise UserError(
@@ -130,7 +131,7 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
         return [study.model(name) for name in FIGURE_MODELS[figure]]
     if names:
         models = [study.model(name) for name in names]
-        # A misspelt name may still be a model of the grammar, so that it is planned, with a warning.
+        # A misspelt name may still follow the grammar of names and so say what to train: it is planned, with a warning.
         for model in models:
             warn_of_a_slip(study, model)
         return models

@@ -46,14 +46,14 @@ class Reproduction:
     """Each thing that this source should have and lacks, with the reason."""
 
     def leave_out(self, what: str, problem: UserError) -> None:
-        """Note that something was not made."""
-        where = self.missing
+        """Note that something was not made, by the kind of the error that says why."""
+        reasons = self.missing
         if isinstance(problem, NotApplicableError):
-            where = self.not_applicable
-        where.append((what, str(problem)))
+            reasons = self.not_applicable
+        reasons.append((what, str(problem)))
 
     def text(self, out: Path) -> str:
-        """Return the closing lines."""
+        """Return what the command prints at its end: the page, and what was not made, with the reasons."""
         lines = [f"{out / PAGE} ({counted(len(self.made), 'file')})"]
         titles = {"not applicable": self.not_applicable, "missing": self.missing}
         for title, left_out in titles.items():
@@ -90,7 +90,7 @@ def reproduce(
 
 
 def _make(inputs: FigureInputs, out: Path) -> Reproduction:
-    """Write everything into a new folder."""
+    """Write everything into a new folder; return what was made, and why the rest was not."""
     outcome = Reproduction()
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
         # A document that the source cannot give is named at the end; all others are made.
@@ -105,15 +105,17 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     problems = list[UserError]()
 
     def saved_figures() -> Iterator[DrawnFigure]:
-        """Yield each figure once its files are written."""
+        """Yield each figure once its files are written; add why others cannot be drawn to `problems`."""
         specs = [figure.load() for figure in FIGURES.values()]
-        # Each figure is drawn once, for its files and for the page; the page hides headings and captions.
+        # Each figure is drawn once, for its files and for the page, so the files come before the page changes it: the
+        # page hides headings and captions.
         for figure in draw_figures(specs, inputs, problems):
             paths = figure.save(out / "figures")
             outcome.made += [path.relative_to(out).as_posix() for path in paths]
             yield figure
 
     content = gather(inputs, saved_figures())
+    # `gather` has read all figures, so that all problems are known.
     for problem in problems:
         outcome.leave_out("a figure", problem)
     record = {
@@ -123,6 +125,7 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
         "missing": outcome.missing,
     }
     write_text(out / _RECORD, json.dumps(record, indent=1) + "\n")
+    # The page links to provenance.json, which is written after the page because it has the page's hash.
     outcome.made += [_RECORD, PROVENANCE]
     origin = {
         "source": redacted(inputs.source.long_label),
@@ -136,14 +139,16 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
         not_applicable=outcome.not_applicable,
     )
     write_text(out / PAGE, page)
-    # The last file made is provenance.json, which holds the hashes of all others.
-    hashes = {name: sha256_file(out / name) for name in (*outcome.made[:-1], PAGE)}
+    hashes = {}
+    for name in (*outcome.made, PAGE):
+        if name != PROVENANCE:
+            hashes[name] = sha256_file(out / name)
     write_manifest(out / PROVENANCE, origin, hashes)
     return outcome
 
 
 Documents = Iterator[tuple[str, TableDocument, Sequence[str]]]
-"""Path without its ending, what is written there, and in which formats."""
+"""For each document its path without the ending, its content, and the formats in which it is written."""
 
 
 def _scores(inputs: FigureInputs) -> Documents:

@@ -1,7 +1,7 @@
 """What comparing the arms of a study takes, and the smallest difference that it can show.
 
-An arm is a model with its repeated pretrainings: NAME, NAME-s1, NAME-s2. Hours are planned without scipy, which is
-imported only where a difference is counted.
+An arm is a model with its repeated pretrainings, which differ in their seed: NAME, NAME-s1, NAME-s2. Hours are planned
+without scipy, which is imported only where a difference is computed.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ class PlannedComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Smallest:
-    """The smallest differences that `compare` calls ahead in 80 of 100 studies."""
+    """The smallest differences between two arms that `compare` calls ahead in 80 of 100 studies."""
 
     points: dict[str, float]
-    """By dataset."""
+    """The smallest difference on each dataset, in points."""
     pretraining_sd: float
-    """Assumed spread between pretrainings, in points."""
+    """Assumed spread (standard deviation) between pretrainings, in points."""
     measured_on: str
-    """Where that was seen."""
+    """Where that spread was measured, in words; `--pretraining-sd` for a spread that the user gave."""
 
 
 def study_document(
@@ -93,18 +93,21 @@ def study_document(
     """Return the plan of a study; of one with several arms, also what comparing them takes and can show.
 
     Args:
-        plan: the work of its models.
-        comparison: how they are compared.
+        plan: the work of the study's models.
+        comparison: how the models are compared.
         device: the device that hours are of.
-        price: of an hour of it; None: no money is counted.
+        price: price of an hour of the device; None: no money is counted.
     """
     document = plan_document(plan, device=device, price=price)
-    pretrainings = Counter(arm_of(model.name)[0] for model in plan.models)
+    # How many pretrainings each arm has.
+    arms = Counter(arm_of(model.name)[0] for model in plan.models)
     # One arm: nothing is compared.
-    if len(pretrainings) < 2:
+    if len(arms) < 2:
         return document
-    fewest = min(pretrainings.values())
+    # Arms may differ in their number of pretrainings: planned with the fewest, no comparison is promised too much.
+    fewest = min(arms.values())
     tuning = hours_of_tuning(plan, comparison, device)
+    # The reserve is a share of all hours, itself included.
     total = (plan.costs(device=device).gpu_hours + tuning) / (1 - _SPARE)
     smallest = None
     # Without scipy the plan is still printed, and says what it lacks.
@@ -112,7 +115,7 @@ def study_document(
         smallest = smallest_differences(plan, comparison, fewest)
     data: dict[str, Any] = {
         **asdict(comparison),
-        "arms": [*pretrainings],
+        "arms": [*arms],
         "pretrainings": fewest,
         "tuning_hours": tuning,
         "total_hours": total,
@@ -134,11 +137,13 @@ def study_document(
     if smallest is not None:
         data["smallest"] = asdict(smallest)
         lines += _lines(smallest, fewest)
+        # The assumed spread was measured between pretrainings from random weights.
         if any(model.start for model in plan.models):
             lines.append(_ADAPTED)
     else:
         lines.append(_ONE_EACH if fewest == 1 else _NO_SCIPY)
     assert isinstance(document.data, dict)
+    # The comparison becomes a field of the plan's JSON, and lines below the plan that a terminal shows.
     tree = document.pages["tree"]
     return replace(
         document,
@@ -148,27 +153,30 @@ def study_document(
 
 
 def hours_of_tuning(plan: Plan, comparison: PlannedComparison, device: Device) -> float:
-    """Return the hours of all fine-tunings; a model that others start from is compared, and fine-tuned, as well."""
-    number = Counter(model.size for model in plan.models)
-    number.update({model.size for model in plan.models if model.start})
+    """Return the hours that fine-tuning all compared models takes, in hours of one GPU."""
+    models_of_size = Counter(model.size for model in plan.models)
+    # A model that others start from has their size. It is compared with them, so it is fine-tuned once as well.
+    sizes_of_starts = {model.size for model in plan.models if model.start}
+    models_of_size.update(sizes_of_starts)
     hours = 0.0
-    for size, models in number.items():
+    for size, models in models_of_size.items():
         shape = plan.study.shapes[size]
-        shared = runs_at_a_time(shape, device, _CORES)
+        sharing = runs_at_a_time(shape, device, _CORES)
         names = comparison.unique_datasets
-        hours += models * tuning_hours(shape, names, device, shared)
+        # Hours of one learning rate and one seed.
+        hours += models * tuning_hours(shape, names, device, sharing)
     return comparison.rates * comparison.seeds * hours
 
 
 def smallest_differences(
     plan: Plan, comparison: PlannedComparison, pretrainings: int
 ) -> Smallest:
-    """Return by how much two arms must differ on a dataset, after Holm's adjustment over the datasets.
+    """Return by how much two arms must differ on each dataset, after Holm's adjustment over the datasets.
 
     Args:
-        plan: the study; its networks say which measured spread is the nearest.
-        comparison: how its models are compared.
-        pretrainings: of each arm, at least 2: the units of the test.
+        plan: the study; the sizes of its networks decide which measured spread between pretrainings is assumed.
+        comparison: how the study's models are compared.
+        pretrainings: how many each arm has, at least 2: they are the units of the test.
     """
     from analysis.precision.design import PlannedStudy, planned_test, seed_spreads
     from analysis.sources import PUBLISHED
@@ -179,53 +187,61 @@ def smallest_differences(
     if sd is None:
         sizes = sorted({model.size for model in plan.models})
         shapes = [plan.study.shapes[size] for size in sizes]
+        # Each size has a nearest spread. The largest is assumed, so that no size is promised too small a difference.
         nearest = [nearest_spread(shape.encoder_parameters) for shape in shapes]
-        spread = max(nearest, key=lambda one: one.sd)
-        sd = spread.sd
-        measured_on = f"{spread.network}, {spread.score}, {spread.pretrainings} pretrainings, {spread.where}"
+        largest = max(nearest, key=lambda spread: spread.sd)
+        sd = largest.sd
+        measured_on = f"{largest.network}, {largest.score}, {largest.pretrainings} pretrainings, {largest.where}"
     study = PlannedStudy(
         seeds=comparison.seeds,
         pretrainings=pretrainings,
         pretraining_sd=sd,
         tests=len(names),
     )
-    of_seeds = dict(seed_spreads(PUBLISHED))
+    # By task and dataset, the spread between fine-tuning seeds in the paper's cells.
+    fine_tuning_spreads = dict(seed_spreads(PUBLISHED))
     points = {}
     for name in names:
-        test = planned_test(study, of_seeds[DATASETS[name].task, name])
-        points[name] = test.detectable()
+        spread = fine_tuning_spreads[DATASETS[name].task, name]
+        points[name] = planned_test(study, spread).detectable()
     return Smallest(points=points, pretraining_sd=sd, measured_on=measured_on)
 
 
 def nearest_spread(parameters: float) -> MeasuredSpread:
-    """Return the largest spread between pretrainings of those measured at the scale nearest to a network's.
+    """Return the spread between pretrainings that was measured on the network whose size is nearest.
+
+    Of several that are equally near, such as those of several scores of one network, the largest.
 
     Args:
-        parameters: of the network.
+        parameters: number of parameters of the network to plan for.
     """
     from analysis.claims.pretraining_spread import measured_spreads
 
     # Coreference on a few hundred sentences is not like the tasks here.
-    spreads = [one for one in measured_spreads() if "coreference" not in one.score]
+    spreads = [
+        spread for spread in measured_spreads() if "coreference" not in spread.score
+    ]
 
-    def ratio(one: MeasuredSpread) -> float:
+    def ratio(spread: MeasuredSpread) -> float:
         """Return how many times larger the larger of the two networks is."""
-        times = one.parameters * 1e6 / parameters
+        measured_parameters = spread.parameters * 1e6  # given in millions
+        times = measured_parameters / parameters
         return max(times, 1 / times)
 
-    least = min(map(ratio, spreads))
-    nearest = [one for one in spreads if ratio(one) == least]
-    return max(nearest, key=lambda one: one.sd)
+    least = min(ratio(spread) for spread in spreads)
+    nearest = [spread for spread in spreads if ratio(spread) == least]
+    return max(nearest, key=lambda spread: spread.sd)
 
 
 def _lines(smallest: Smallest, pretrainings: int) -> list[str]:
-    """Return the smallest differences as a table, with a line on what they are before it and on assumptions after."""
+    """Return lines of text: what the smallest differences are, a table of them, and what they assume."""
     names = [DATASETS[name].title for name in smallest.points]
     points = [f"{value:.2f}" for value in smallest.points.values()]
     lines = [
         f"Smallest difference, in points, of two arms of {pretrainings} pretrainings that `compare --replicates` calls",
         f"ahead in about 80 of 100 studies, after Holm's adjustment over {counted(len(names), 'dataset')}:",
     ]
+    # All columns are numbers, so that all are aligned on the right.
     lines += plain_table([names, points], range(len(names)))
     sd = f"{smallest.pretraining_sd:g}"
     lines.append(
