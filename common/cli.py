@@ -1,7 +1,7 @@
 """Command lines: commands as typed functions (the `cyclopts` library), one-sentence errors, Ctrl-C.
 
-A program imports this first: what is wrong before anything else is imported is said here, an old Python, no
-environment, Ctrl-C.
+A program imports this module first. So it answers what may go wrong before anything else is imported: an old Python,
+a missing environment, and Ctrl-C during the imports.
 """
 
 # ruff: noqa: E402
@@ -39,15 +39,15 @@ if sys.version_info < (3, 11) or find_spec("cyclopts") is None:
     )
     sys.exit(2)
 
-_usual = sys.excepthook
+_usual_hook = sys.excepthook
 
 
 def _hook(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Answer Ctrl-C while modules are imported, before `run` does."""
+    """Answer an exception that nothing has caught: Ctrl-C while modules are imported, before `run` can answer it."""
     if not issubclass(kind, KeyboardInterrupt):
-        _usual(kind, error, trace)
+        _usual_hook(kind, error, trace)
         return
     os.write(2, f"{SENTENCE}\n".encode())
     # Not sys.exit or a return: Python itself would end as if the signal had killed it.
@@ -91,15 +91,15 @@ _MISTAKES = (
     errno.ESPIPE,
     errno.ECHILD,
 )
-"""What the system says to a program that is wrong, unless it names a file."""
+"""Numbers of system errors that are a mistake of this program, not of its user, unless the error names a file."""
 _OTHER_WORDS = {"findings": "claims", "resume": "train"}
-"""Commands by what pages call what they show or do."""
+"""Commands by the words that pages use for what a command shows or does."""
 _SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "bn": 1e9, "t": 1e12}
 """What people write behind numbers of tokens and parameters."""
 _PATH = re.compile("PATH|DIR|FILE|FOLDER|SOURCE|START")
 """How the help calls a word that is a path, or may be one."""
 _LIBRARY = re.compile(r"\S+\.so[.0-9]*: .*")
-"""How the loader says that a shared library is missing, broken or too old."""
+"""How the loader says that a shared library is missing, broken or too old: `libstdc++.so.6: version ... not found`."""
 _HINTS = {
     errno.ENOSPC: "; free some space and run the same command again",
     errno.EACCES: "; change its permissions or choose another place",
@@ -131,7 +131,7 @@ def program(name: str, description: str | None = None) -> App:
         name: how it is started, such as `clm-or-mlm`.
         description: shown above the list of its commands as it is; by default the help of what it does without one.
     """
-    made = App(
+    app = App(
         name=name,
         help=description,
         help_format="plaintext",
@@ -145,8 +145,8 @@ def program(name: str, description: str | None = None) -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    made["--help"].help = "show this help and exit"
-    return made
+    app["--help"].help = "show this help and exit"
+    return app
 
 
 def call(app: App, argv: Sequence[str]) -> int:
@@ -178,39 +178,42 @@ def _in_a_sentence(app: App) -> Iterator[None]:
         # One of our converters has raised a sentence on what is wrong.
         if isinstance(error.__cause__, UserError):
             raise error.__cause__ from None
-        chain = error.command_chain or ()
+        command = " ".join([app.name[0], *(error.command_chain or ())])
+        raise UserError(f"{_sentence_on(error)} (see {command} --help)") from None
+
+
+def _sentence_on(error: CycloptsError) -> str:
+    """Return what is wrong with the words of a command, without a full stop."""
+    if isinstance(error, UnknownCommandError):
         # Worded here: the library would import all commands to list them.
-        if isinstance(error, UnknownCommandError):
-            word = (error.unused_tokens or [""])[0]
-            sentence = f"Unknown command {word!r}{nearest(_OTHER_WORDS.get(word, word), list(error.app or ()))}"
-        elif (
-            isinstance(error, CoercionError)
-            and error.token
-            and error.target_type in (int, float)
-        ):
-            sentence = _not_a_number(error)
-        elif isinstance(error, UnusedCliTokensError):
-            sentence = f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
-        else:
-            sentence = " ".join(str(error).split()).rstrip(".")
-            # The argument was not given at all; otherwise only its value is missing.
-            if isinstance(error, MissingArgumentError) and not error.keyword:
-                sentence = re.sub(
-                    r'^Command "(.+)" parameter (.+) requires an argument',
-                    r"\1 needs \2",
-                    sentence,
-                )
-        raise UserError(
-            f"{sentence} (see {' '.join([app.name[0], *chain])} --help)"
-        ) from None
+        word = (error.unused_tokens or [""])[0]
+        meant = _OTHER_WORDS.get(word, word)
+        commands = list(error.app or ())  # a program yields the names of its commands
+        return f"Unknown command {word!r}{nearest(meant, commands)}"
+    if isinstance(error, UnusedCliTokensError):
+        return f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
+    if isinstance(error, CoercionError):
+        is_number = error.target_type in (int, float)
+        if error.token and is_number:
+            return _not_a_number(error)
+    sentence = " ".join(str(error).split()).rstrip(".")
+    # The argument was not given at all; otherwise only its value is missing.
+    if isinstance(error, MissingArgumentError) and not error.keyword:
+        sentence = re.sub(
+            r'^Command "(.+)" parameter (.+) requires an argument',
+            r"\1 needs \2",
+            sentence,
+        )
+    return sentence
 
 
 def _not_a_number(error: CoercionError) -> str:
-    """Return `--tokens takes a number such as 1e9, not '1Bn'`."""
+    """Return what is wrong where an option takes a number: `--tokens takes a number such as 1e+09, not '1Bn'`."""
     assert error.token is not None and error.argument is not None
     word = error.token.value
     kind = "a whole number" if error.target_type is int else "a number"
     example = ""
+    # A number with what people write behind it: 1Bn, 2.4 M, 500 tokens.
     match = re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", word, re.IGNORECASE)
     if match is not None:
         number = float(match[1]) * _SUFFIXES.get(match[2].lower(), 1)
@@ -228,14 +231,15 @@ def run(
 ) -> NoReturn:
     """Call `main(argv)` and exit: its return value (None is 0), 2 after a `UserError`, 130 after Ctrl-C.
 
-    What the system refuses (a full disk, a missing permission, a name that is too long) is reported in one sentence
-    too, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any of them.
+    What the system refuses (a full disk, a missing permission, a name that is too long) is also reported in one
+    sentence, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any such error.
     """
     # Python sets a stream to None if the shell or a daemon has closed it.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
+            # A character that the terminal's encoding lacks is written as an escape, not refused.
             stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("%(levelname)s: %(message)s"))
@@ -244,6 +248,8 @@ def run(
         code = main(sys.argv[1:] if argv is None else argv) or 0
         sys.stdout.flush()
     except BrokenPipeError:
+        # The reader, such as `head`, has seen enough. What is still to be written goes nowhere: Python's own flush
+        # at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:
@@ -256,16 +262,16 @@ def run(
         code = 2
     except ImportError as error:
         # numpy, pandas and the command library wrap the loader's error, so it is looked for in the whole traceback.
-        found = _LIBRARY.search("".join(traceback.format_exception(error)))
-        if found is None or os.environ.get("CLM_OR_MLM_TRACEBACK"):
+        loader_error = _LIBRARY.search("".join(traceback.format_exception(error)))
+        if loader_error is None or os.environ.get("CLM_OR_MLM_TRACEBACK"):
             raise
         sys.stderr.write(
-            f"error: a library cannot be loaded ({visible(found[0])}); {_library_remedy()}\n"
+            f"error: a library cannot be loaded ({visible(loader_error[0])}); {_library_remedy()}\n"
         )
         code = 2
-    # torch's workers and shared memory may need the collection at exit.
+    # Python's collection of garbage at exit looks through all objects: a tenth of the time of a table or a figure.
+    # Frozen objects are left out of it. torch's workers and shared memory may need it.
     if "torch" not in sys.modules:
-        # That collection looks through all objects: a tenth of the time of a table or a figure.
         gc.freeze()
     sys.exit(code)
 
@@ -284,10 +290,11 @@ class _Help:
         self, console: Console, options: ConsoleOptions, panel: HelpPanel
     ) -> None:
         for number, entry in enumerate(panel.entries):
+            # The library keeps an option's help as a text of `rich`, which is changed in its place.
             text = getattr(entry.description, "primary_renderable", None)
             if text is not None:
                 text.plain = " ".join(text.plain.split())
-            # A flag's default goes without saying.
+            # A flag that is not given is off: the help need not say so.
             if entry.default == "False":
                 panel.entries[number] = attrs.evolve(entry, default=None)
         _default_help()(console, options, panel)
@@ -302,6 +309,7 @@ class _Help:
     ) -> None:
         text = getattr(description, "primary_renderable", None)
         if text is not None:
+            # A line break between two lines of which neither is indented or empty becomes a space.
             text.plain = re.sub(r"(?m)^(\S.*)\n(?=\S)", r"\1 ", text.plain)
         _default_help().render_description(console, options, description)
 
@@ -316,11 +324,17 @@ def _default_help() -> DefaultFormatter:
 def _check_whole_numbers(
     app: App, commands: tuple[str, ...], arguments: ArgumentCollection
 ) -> None:
-    """Refuse 2.6 for a whole number, which the library would round; a hook of `App(config=...)`."""
+    """Refuse 2.6 for a whole number, which the library would round.
+
+    A hook of `App(config=...)`: the library calls it before it converts the words of a command to the types of the
+    command's arguments.
+    """
     del app, commands
     for argument in arguments:
+        # The argument's type and, of a union or a tuple, the types in it.
         kinds = {argument.hint, *typing.get_args(argument.hint)}
-        if int not in kinds or kinds & {float, str}:
+        takes_other_words = float in kinds or str in kinds
+        if int not in kinds or takes_other_words:
             continue
         for token in argument.tokens:
             if not token.value.lstrip("+-").isdecimal():
@@ -332,9 +346,10 @@ def _check_paths(
 ) -> None:
     """Refuse, before anything is computed, an --out that cannot be written or is a file that is read, and empty paths.
 
-    A hook of `App(config=...)`.
+    A hook of `App(config=...)`, as `_check_whole_numbers`.
     """
     del app, commands
+    # The words that were given to each argument that takes paths, or may take one.
     paths: dict[str, list[str]] = {}
     for argument in arguments:
         kinds = (argument.hint, *typing.get_args(argument.hint))
@@ -350,22 +365,23 @@ def _check_paths(
         if argument.name != "--out" or not argument.tokens:
             continue
         wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
-        # The word as it was typed is the one that a user finds again in a sentence.
+        # Of a repeated --out the last counts. It is named as it was typed, so that the user recognises it.
         out = argument.tokens[-1].value
         fault = _out_fault(Path(out), wanted)
         if fault is not None:
             raise UserError(f"--out {out} {fault}; choose another {wanted}")
         if Path(out).is_file():
+            # Every path but --out itself is compared with it.
             paths.pop("--out", None)
             _refuse_read_file(out, paths)
 
 
 def _refuse_read_file(out: str, paths: Mapping[str, list[str]]) -> None:
-    """Refuse an --out that is one of the files that the command reads, under whatever name.
+    """Refuse an --out that is one of the files that the command reads, also where a link or another path leads to it.
 
     Args:
-        out: a file.
-        paths: the paths that the command was given, by option.
+        out: a file that is there.
+        paths: the paths that the command reads, by option.
     """
     for name, values in paths.items():
         for path in map(Path, values):
@@ -376,15 +392,22 @@ def _refuse_read_file(out: str, paths: Mapping[str, list[str]]) -> None:
 
 
 def _out_fault(path: Path, wanted: str) -> str | None:
-    """Return why there can be no such file or folder; None where it is there already, or can be made."""
+    """Return why an --out cannot be such a file or folder; None where it is there already, or can be made.
+
+    Args:
+        path: the --out.
+        wanted: `file` or `folder`.
+    """
     if path.exists():
         kind = "folder" if path.is_dir() else "file"
         return None if kind == wanted else f"is a {kind}, but a {wanted} is needed"
+    # Links are followed to the end, so what is still a link leads back to itself.
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         return "is a loop of links"
     folder = nearest_existing(target.parent)
     try:
+        # Permissions alone do not tell whether a file can be made: a file system may be read-only.
         with tempfile.TemporaryFile(dir=folder):
             return None
     except OSError as error:
@@ -403,6 +426,7 @@ def _users_sentence(error: UserError | OSError) -> str:
     """Return a sentence on an error that the user can correct; raise an error of the program again."""
     if isinstance(error, UserError):
         return str(error)
+    # An OSError without a number does not come from the system, but from a library.
     if error.errno is None or (error.filename is None and error.errno in _MISTAKES):
         raise error
     where = ""

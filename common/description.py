@@ -14,11 +14,8 @@ from common.files import sha256_bytes
 
 def description_hash(record: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a description: the same for the same names and values, in whatever order they stand."""
-    return sha256_bytes(
-        json.dumps(
-            record, sort_keys=True, separators=(",", ":"), allow_nan=False
-        ).encode()
-    )
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return sha256_bytes(text.encode())
 
 
 def first_difference(
@@ -29,12 +26,14 @@ def first_difference(
     Tuples are equal to lists, which they become in a file.
 
     Args:
-        before: as it was stored.
-        now: as it would be.
+        before: the description that was stored.
+        now: the description of what would be made now.
 
     Returns:
-        Its name, with dots between the levels (`tuning.steps`), and both values; None for one that is not there.
+        The name of what differs, with dots between the levels (`tuning.steps`), its value in `before`, and its value
+        in `now`; a value that is not there is None.
     """
+    # Each name once: those of `now` in their order, then those that only `before` has.
     for name in dict.fromkeys((*now, *before)):
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -51,8 +50,9 @@ def first_difference(
 
 
 def _plain(value: Any) -> Any:
+    """Return a value as a file would give it back, with lists in place of tuples."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
-    return (
-        [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-    )
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from common.plain_text import first_of
 
-_SHORT, _FEW = 4, 6
+_SHORT = 4
+"""A word with a digit that has fewer characters than this can only be the beginning of what was meant."""
+_FEW = 6
+"""Names of a folder's content that a message shows."""
 
 
 class UserError(ValueError):
@@ -25,7 +28,7 @@ class NotApplicableError(UserError):
 
 @contextlib.contextmanager
 def refused_as(sentence: Callable[[BaseException], str]) -> Iterator[None]:
-    """Turn whatever the block's library raises into a `UserError`: where its Rust panics, that is no `Exception`.
+    """Turn whatever the library that the block calls raises into a `UserError`.
 
     Args:
         sentence: returns what is wrong, from what was raised.
@@ -34,6 +37,7 @@ def refused_as(sentence: Callable[[BaseException], str]) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, SystemExit):
         raise
+    # Where a library's Rust code panics, what is raised is not an `Exception`.
     except BaseException as error:
         raise UserError(sentence(error)) from None
 
@@ -47,39 +51,44 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
     Args:
         word: what was given.
         known: what could have been meant.
-        at_least: share of the characters that agree, `difflib`'s ratio.
+        at_least: least share of the characters that agree, `difflib`'s ratio, of a name that is close.
     """
     names = {name.casefold(): name for name in known}
     word = word.casefold()
     if len(word) < _SHORT and not word.isalpha():
-        for folded in [*names]:
-            if not folded.startswith(word):
-                del names[folded]
+        names = {
+            folded: name for folded, name in names.items() if folded.startswith(word)
+        }
     # The closest come first; a fifth that is equally close shows that there are too many to name.
     close = difflib.get_close_matches(word, names, n=5, cutoff=at_least)
     ratios = [difflib.SequenceMatcher(None, folded, word).ratio() for folded in close]
     equally_close = ratios.count(max(ratios, default=0.0))
-    if equally_close not in range(1, 5):
+    if not 1 <= equally_close <= 4:
         return ""
-    *others, last = sorted(repr(names[folded]) for folded in close[:equally_close])
+    closest = close[:equally_close]
+    *others, last = sorted(repr(names[folded]) for folded in closest)
     meant = f"{', '.join(others)} or {last}" if others else last
     return f"; did you mean {meant}?"
 
 
 def path_hint(path: Path, holds: str) -> str:
-    """Return what could have been meant by a path that is not there: the nearest name, or what is there instead.
+    """Return the end of a sentence on what could have been meant by the path of a folder that is not there.
 
-    Empty where nothing is. Of a path whose parent is missing, too, the nearest name of the first missing part.
+    It says the nearest name, or else which folders of that kind are there instead; it is empty where there are none.
+    Of a path whose parent is missing as well, the nearest name of the first missing part.
 
     Args:
-        path: what was given.
+        path: the path that was given.
         holds: pattern of a file in a folder of the kind that was meant.
     """
     missing = path
     while not missing.parent.is_dir():
         missing = missing.parent
+    # The last folder on the way that is there.
     folder = missing.parent
-    pattern = holds if missing == path else "*"
+    is_last_part = missing == path
+    # A folder on the way to the one that was meant may hold anything.
+    pattern = holds if is_last_part else "*"
     try:
         names = sorted(
             entry.name for entry in folder.iterdir() if any(entry.glob(pattern))
@@ -88,7 +97,7 @@ def path_hint(path: Path, holds: str) -> str:
         # This user may not read the folder.
         return ""
     there = ""
-    if names and missing == path:
+    if names and is_last_part:
         there = f"; in {folder}: {first_of(names, _FEW)}"
     return nearest(missing.name, names) or there
 

@@ -1,4 +1,8 @@
-"""Where a model's files are, and the hashes of what decides its scores; paths and names decide nothing. No torch."""
+"""Where a model's files are, and the hashes of what decides its scores; paths and names decide nothing. No torch.
+
+A model's folder is one of Hugging Face: config.json, safetensors, tokenizer. A sentence-transformers folder lists its
+parts in modules.json; the first part is such a model's folder.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ _TOKENIZER = (
 )
 """What a tokenizer is made of, whatever its class."""
 _CARDS = ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md")
-"""Files that say a licence, the surest first."""
+"""Files that say a licence, the surest first: a model card says it in a field, the others in free text."""
 _MOST = {
     **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 2_000),
     **dict.fromkeys(("hidden_size", "n_embd", "dim", "d_model", "emb_dim"), 2**17),
@@ -51,14 +55,16 @@ _MOST = {
     ),
     "vocab_size": 2**24,
 }
-"""What a stranger's config.json can ask of memory and time, above the largest models of today."""
+"""The largest numbers that are accepted in a stranger's config.json, by key: larger ones than any model of today has
+would ask for too much memory and time."""
 _WRAPPERS = {
     "_orig_mod": "torch.compile",
     "_fsdp_wrapped_module": "FSDP",
     "_checkpoint_wrapped_module": "activation checkpointing",
     "module": "DataParallel, DDP or DeepSpeed",
 }
-"""Parts of a tensor's name that what a model was trained in puts there; the last only at the beginning."""
+"""Parts of a tensor's name that a wrapper, in which the model was trained, puts there, and whose they are. `module` is
+one only at the beginning of a name: elsewhere, it may be the model's own."""
 _ADAPTERS = ("lora_A", "lora_B", "base_layer")
 """Parts of a tensor's name in weights that were saved with an adapter in them."""
 _CONFIG = "config.json"
@@ -68,6 +74,11 @@ _AGAIN = "fetch the model again"
 
 def resolve(model: str, *, revision: str | None = None, code: bool = False) -> Path:
     """Return the folder of a model, fetching a hub id's configuration, tokenizer and safetensors if need be.
+
+    Args:
+        model: a folder, or a hub id: OWNER/NAME.
+        revision: branch, tag or commit of a hub id; None: the hub's main branch.
+        code: whether to fetch the Python files of a hub id, too.
 
     Raises:
         UserError: there is no such folder, or one with a revision; it is no model; or the hub cannot give it.
@@ -81,25 +92,17 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         return _transformer_of(path)
     if path.exists():
         raise UserError(f"{model} is a file; give the folder that it is in")
-    if (
-        model.startswith((".", "/", "~"))
-        or model.endswith("/")
-        or model.count("/") != 1
-    ):
+    looks_like_path = model.startswith((".", "/", "~")) or model.endswith("/")
+    if looks_like_path or model.count("/") != 1:
         raise UserError(
             f"there is no model folder {model} (a hub id has the form OWNER/NAME){path_hint(path, _CONFIG)}"
         )
     # Imported here: neither a help nor a local folder needs it.
     from huggingface_hub import snapshot_download
 
-    wanted = [
-        "*.json",
-        "*.safetensors",
-        "*.txt",
-        "*.model",
-        *_CARDS,
-        *(["*.py"] if code else []),
-    ]
+    wanted = ["*.json", "*.safetensors", "*.txt", "*.model", *_CARDS]
+    if code:
+        wanted.append("*.py")
     try:
         fetched = Path(
             snapshot_download(model, revision=revision, allow_patterns=wanted)
@@ -116,14 +119,15 @@ def _transformer_of(folder: Path) -> Path:
     """Return the folder itself, or the first part of a sentence-transformers folder, which is the transformer.
 
     Raises:
-        UserError: it holds no model.
+        UserError: the folder holds no model; the sentence names models in its subfolders.
     """
     folder = revision_folder(folder)
     if (folder / _CONFIG).is_file():
         return folder
     if (folder / MODULES).is_file():
         try:
-            first = inside(folder, read_json(folder / MODULES, _REMEDY)[0]["path"])
+            parts = read_json(folder / MODULES, _REMEDY)
+            first = inside(folder, parts[0]["path"])
         except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise UserError(
                 f"{folder / MODULES} is not a list of modules ({first_line(error)})"
@@ -144,16 +148,21 @@ def _transformer_of(folder: Path) -> Path:
 def revision_folder(folder: Path) -> Path:
     """Return the revision that the hub's cache of one repository holds; any other folder itself.
 
+    Such a cache has a folder for each revision, `snapshots/COMMIT`; `refs/main` holds the commit of the main branch.
+
     Raises:
-        UserError: it holds several, none of which is that of its main branch.
+        UserError: the cache holds several revisions, none of which is that of its main branch.
     """
     snapshots, branch = folder / "snapshots", folder / "refs" / "main"
     if (folder / _CONFIG).is_file() or not snapshots.is_dir():
         return folder
     revisions = sorted(path for path in snapshots.iterdir() if path.is_dir())
     if branch.is_file():
-        name = read_bounded(branch).decode("utf-8", "replace").strip()
-        revisions = [path for path in revisions if path.name == name] or revisions
+        commit = read_bounded(branch).decode("utf-8", "replace").strip()
+        of_branch = [path for path in revisions if path.name == commit]
+        # The main branch's own revision may not have been fetched.
+        if of_branch:
+            revisions = of_branch
     if len(revisions) > 1:
         names = ", ".join(str(path) for path in revisions[:3])
         raise UserError(f"{folder} holds {len(revisions)} revisions; give one: {names}")
@@ -161,20 +170,21 @@ def revision_folder(folder: Path) -> Path:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return a model's config.json.
+    """Return the content of a model's config.json.
 
     Raises:
-        UserError: it is none, or cannot be read.
+        FileNotFoundError: there is no such file.
+        UserError: it is not a JSON object, or cannot be read.
     """
     return read_object(folder / _CONFIG)
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object that a file of a model is.
+    """Return the JSON object that a file of a model holds.
 
     Raises:
-        FileNotFoundError: there is none.
-        UserError: it is none, or cannot be read.
+        FileNotFoundError: there is no such file.
+        UserError: it holds something else, cannot be read, or has a number that is larger than any model's.
     """
     content = read_json(path, _AGAIN)
     if not isinstance(content, dict):
@@ -208,13 +218,17 @@ def licence_of(folder: Path) -> str:
     # The card of a sentence-transformers folder is above its first part.
     if (folder.parent / MODULES).is_file():
         places.append(folder.parent)
-    for path in (place / name for place in places for name in _CARDS):
+    card, *_ = _CARDS
+    candidates = [place / name for place in places for name in _CARDS]
+    for path in candidates:
         # A link may lead to any file on the disk, whose text must not reach a card.
         if not is_its_own(path):
             continue
         lines = read_bounded(path).decode("utf-8", "replace").splitlines()
-        if path.name != _CARDS[0]:
-            return next((line.strip()[:120] for line in lines if line.strip()), "")
+        if path.name != card:
+            filled = [line.strip() for line in lines if line.strip()]
+            return filled[0][:120] if filled else ""
+        # The front matter is at the head of a card: `license: apache-2.0`.
         fields = {}
         for line in lines[:80]:
             match = re.fullmatch(r"(license|license_name): *(\S.*)", line)
@@ -250,6 +264,7 @@ def tensor_heads(folder: Path) -> dict[str, TensorHead]:
         # `open_plain` refuses a pipe of that name, at which a plain open would wait.
         with os.fdopen(open_plain(path), "rb") as raw:
             refuse_pointer(path, raw.read(64))
+        # `safe_open` reads only the head; a tensor is read when its values are asked for.
         try:
             with safe_open(path, framework="numpy") as file:
                 for name in file.keys():  # noqa: SIM118  # not a mapping
@@ -289,7 +304,9 @@ def refuse_unfinished(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
                 "merge_and_unload) and save the model again"
             )
         wrapper = next((part for part in parts if part in _WRAPPERS), "")
-        if wrapper and (wrapper != "module" or parts[0] == wrapper):
+        # Inside a name, `module` is a part of the model itself.
+        is_models_own = wrapper == "module" and parts[0] != "module"
+        if wrapper and not is_models_own:
             raise UserError(
                 f"{folder} cannot be loaded: {_WRAPPERS[wrapper]} put `{wrapper}.` into the names of its tensors "
                 f"({name}); save the model that is within (accelerate's unwrap_model), or take `{wrapper}.` out of "
@@ -302,13 +319,13 @@ def weights_hash(folder: Path, *, code: bool = False) -> str:
 
     Args:
         folder: a Hugging Face folder.
-        code: take the code in the folder in, where it may run.
+        code: whether the Python files in the folder count as well, as they must where they are run.
     """
     return _hash(_weight_files(folder, code=code))
 
 
 def weights_states(folder: Path) -> dict[Path, tuple[int, ...]]:
-    """Return the `state_of` each file that `weights_hash` reads: another one, and the hash may be of another model."""
+    """Return the `state_of` each file that `weights_hash` reads, by path; while it stays, so does the hash."""
     files = _weight_files(folder, code=False)
     return {path: state_of(path.stat()) for path in files}
 
