@@ -15,10 +15,12 @@ _T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
 _FIRST_SECONDS, _LINE_SECONDS = 5.0, 60.0
+"""Seconds to the first line of a log, and most seconds between two lines."""
 _STEPS = 10
 """Steps before there is an ETA: the first ones compile, read and fill caches."""
 _WITHOUT_ETA = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 _BAR = functools.partial(tqdm, delay=2.0, disable=None, leave=False)
+"""A bar of tqdm. With `disable=None`, tqdm disables the bar where stderr is not a terminal."""
 
 
 def progress(
@@ -41,10 +43,17 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
     def __init__(
         self, what: str, total: float, *, done: float = 0.0, unit: str = "it"
     ) -> None:
-        """Start at `done` of `total`; the ETA is taken from what this process has done."""
+        """Start a meter.
+
+        Args:
+            what: what the work is called.
+            total: how much there is to do, in `unit`.
+            done: how much earlier processes have done; the ETA is taken from what this process does.
+            unit: what is counted.
+        """
         self._what, self._total = what, total
         self._note = ""
-        self._wait = _FIRST_SECONDS
+        self._wait = _FIRST_SECONDS  # from the last line of the log to the next one
         self._first = self._done = done
         self._began = self._reported = time.monotonic()
         self._steps = 0
@@ -66,6 +75,7 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)
         self._done, self._note = done, note
+        # Without a terminal tqdm has disabled the bar: lines are logged in its place.
         now = time.monotonic()
         if self._bar.disable and now - self._reported >= self._wait:
             self._reported = now
@@ -76,7 +86,7 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
                 rate = progress_here / (now - self._began)
                 seconds = (self._total - done) / rate
                 eta = f"{tqdm.format_interval(seconds)} to go"
-            percent = 100 * done / max(self._total, 1e-9)
+            percent = 100 * done / max(self._total, 1e-9)  # a total of 0 is not divided by
             logger.info("%s: %.1f %%, %s, %s", self._what, percent, eta, note)
 
     def __exit__(self, *error: object) -> None:

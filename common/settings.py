@@ -6,6 +6,7 @@ is something to check. What is wrong is said here, in one sentence for every kin
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -29,11 +30,11 @@ _WANTED = {
     "string": "text",
     "tuple": "a list",
 }
-"""What the library's kinds of errors begin with, and what a message calls what was wanted."""
+"""The first word of the library's kinds of errors (`int` of `int_parsing`), and what a message says was wanted."""
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-"""What the library calls the bounds of a number, and what a message does."""
+"""The library's names for the bounds of a number, and the words of a message for them."""
 _hints = cache(typing.get_type_hints)
-"""The types of a class's fields, which are compiled from their text."""
+"""The types of a class's fields, by field, without bounds. They are compiled from their text, once for each class."""
 
 
 class FileSettings:
@@ -91,6 +92,7 @@ def keys_of(kind: type) -> dict[str, Key]:
 
 @cache
 def _keys_of(kind: type) -> dict[str, Key]:
+    """Return what `keys_of` does; each class is looked through once."""
     keys: dict[str, Key] = {}
     hints = _hints(cast(Any, kind))
     for item in fields(kind):
@@ -106,8 +108,8 @@ def _keys_of(kind: type) -> dict[str, Key]:
 def values_of(settings: object) -> dict[str, Any]:
     """Return the values of settings by the keys of `keys_of`, as `read_settings` takes them."""
     values = {}
-    for key, (group, _, _) in keys_of(type(settings)).items():
-        holder = getattr(settings, group) if group else settings
+    for key, where in keys_of(type(settings)).items():
+        holder = getattr(settings, where.group) if where.group else settings
         values[key] = getattr(holder, key)
     return values
 
@@ -121,7 +123,7 @@ def read_settings(
     typed: bool = True,
     remedy: str = "",
 ) -> S:
-    """Return settings of a class.
+    """Return an object of a settings class, made from values by key.
 
     Args:
         kind: a dataclass that is a `FileSettings`.
@@ -148,7 +150,9 @@ def read_settings(
     for key, value in values.items():
         if key not in keys:
             raise UserError(f"{prefix}{_unknown(key, kind)}{suffix}")
-        flat[key] = _plain(value, number=keys[key].hint is int and not typed)
+        is_whole_number = keys[key].hint is int
+        flat[key] = _plain(value, words=is_whole_number and not typed)
+    # The class has a field for each group, so the values of a group's keys become a table of their own.
     table: dict[str, Any] = {key.group: {} for key in keys.values() if key.group}
     for key, value in flat.items():
         group = keys[key].group
@@ -157,17 +161,17 @@ def read_settings(
         else:
             table[key] = value
     adapter = _adapter(cast(Any, kind))
+    # None: as the class says, which is strict; False: words are converted.
+    strict = None if typed else False
     try:
-        settings = adapter.validate_python(table, strict=None if typed else False)
-        return cast(S, settings)
+        return cast(S, adapter.validate_python(table, strict=strict))
     except ValidationError as error:
-        # A misspelt key is reported before the key that is missing because of it.
+        # A misspelt key is reported before the key that is missing because of it (False sorts before True).
         faults = sorted(
             error.errors(),
             key=lambda fault: fault["type"] != "unexpected_keyword_argument",
         )
-        first = faults[0]
-        raise UserError(f"{prefix}{_refusal(kind, first)}{suffix}") from None
+        raise UserError(f"{prefix}{_refusal(kind, faults[0])}{suffix}") from None
 
 
 @cache
@@ -178,28 +182,52 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _plain(value: object, *, number: bool = False) -> object:
-    """Return a value as the library takes it: lists as tuples, whole floats as int; with `number` also the text 1e6."""
+def _plain(value: object, *, words: bool = False) -> object:
+    """Return a value as the library takes it: lists as tuples, whole floats as int; with `words` also the text 1e6."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
-    if isinstance(value, str) and number:
-        try:
-            value = float(value) if "e" in value.lower() else value
-        except ValueError:
-            return value
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if words and isinstance(value, str) and "e" in value.lower():
+        # A text that is not a number stays as it is: the library refuses it.
+        with contextlib.suppress(ValueError):
+            value = float(value)
+    # 1e6 is a float in a file. An int fits fields of both kinds of number, a float only those of float.
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
-def _refusal(kind: type, error: ErrorDetails) -> str:
-    """Return what is wrong in one sentence: its table, its key, what it can be and what it is."""
-    # Follow the path to the value: `hint` becomes the value's type, `holder` the class that has the key.
+class _Place(NamedTuple):
+    """Where in a file a value stands that the library refused."""
+
+    tables: str
+    """The name of the table in which the value's key stands: `sizes.small`; empty at the top of the file."""
+    key: str
+    """The value's key; empty where all settings of the file together are refused."""
+    hint: Any
+    """The type that the value should have."""
+    holder: type
+    """The class that has the key."""
+    is_in_list: bool
+    """Whether the key is that of a list, and the value an item of it."""
+
+
+def _place_of(kind: type, parts: tuple[int | str, ...]) -> _Place:
+    """Return where a refused value stands.
+
+    Args:
+        kind: the class of all settings of the file.
+        parts: the way from there to the value, as the library tells it: names of fields, keys of a `dict`, numbers in
+            a list.
+    """
     hint, holder = cast(Any, kind), kind
-    tables = key = each = ""
-    for part in error["loc"]:
+    tables = key = ""
+    is_in_list = False
+    for part in parts:
         if isinstance(part, int):
-            each, hint = "a list; each ", typing.get_args(hint)[0]
+            is_in_list = True
+            hint = typing.get_args(hint)[0]
             continue
         if _is(hint, FileSettings):
             holder, hint = hint, _hints(hint).get(part)
@@ -208,11 +236,21 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
         else:
             # In a union, the library adds the name of each type that it tried.
             continue
+        # In a file, a group's settings stand among those around them: the group is not a table.
         if not _is(hint, Group):
+            # What was the key so far is a table that has the new key.
             tables, key = f"{tables}.{key}".strip("."), part
+    return _Place(tables, key, hint, holder, is_in_list)
+
+
+def _refusal(kind: type, error: ErrorDetails) -> str:
+    """Return in one sentence what is wrong with a value: its table, its key, what it can be and what it is."""
+    tables, key, hint, holder, is_in_list = _place_of(kind, error["loc"])
     place = f"[{tables}]: " if tables else ""
+    # The value as a table of its own.
     path = f"[{tables}.{key}]".replace("[.", "[")
     value, context = error["input"], error.get("ctx", {})
+    # A `__post_init__` has refused the settings of a table, or of the whole file ("[]"), with a sentence.
     if error["type"] == "value_error":
         return f"{path}: {context['error']}".removeprefix("[]: ")
     if error["type"] == "missing":
@@ -228,15 +266,19 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
         return f"{place}unknown {key} {value!r:.60}; use one of {', '.join(choices)}{nearest(str(value), choices)}"
     if error["type"] == "finite_number":
         return f"{place}{key} must be a finite number, not {value}"
+    # An error of a bound has the bound in its context: {"ge": 1}.
     for name, words in _BOUNDS.items():
         if name in context:
             return f"{place}{key} must be {words} {_plain(context[name]):,}, not {value!r:.60}"
-    wanted = _WANTED.get(error["type"].partition("_")[0], error["msg"])
-    return f"{place}{key} takes {each}{wanted}, not {value!r:.60}"
+    first_word, _, _ = error["type"].partition("_")
+    wanted = _WANTED.get(first_word, error["msg"])
+    if is_in_list:
+        wanted = f"a list; each {wanted}"
+    return f"{place}{key} takes {wanted}, not {value!r:.60}"
 
 
 def _unknown(key: str, kind: type) -> str:
-    """Return that a class has no such key, with our name for another library's key, or else the nearest key."""
+    """Return in words that a class has no such key, with our name for another library's key, or else the nearest."""
     hint = nearest(key, keys_of(kind))
     # A field's docstring has other libraries' names of the setting in backquotes.
     for name, text in _texts(kind).items():
@@ -247,6 +289,7 @@ def _unknown(key: str, kind: type) -> str:
 
 
 def _is(hint: object, kind: type) -> bool:
+    """Return whether a type is a class, and that class or one that inherits from it; a union is not a class."""
     return isinstance(hint, type) and issubclass(hint, kind)
 
 
@@ -290,7 +333,7 @@ def describe_settings(settings: object, words: Iterable[str] = ()) -> str:
 
     Args:
         settings: a settings object.
-        words: only settings whose name or docstring contains all of them, in upper or lower case.
+        words: only settings whose name or docstring contains all these words, in upper or lower case.
     """
     lines: list[str] = []
     wanted = [word.casefold() for word in words]
