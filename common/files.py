@@ -25,18 +25,20 @@ _OLD = ".old"
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path in `path`'s folder that becomes `path` when the block ends well.
 
-    The file is flushed to disk before the rename, so a killed process or a lost machine leaves either the
-    old file or the new one; what it leaves next to it, the next writer removes. After an error the temporary file is
-    removed and `path` is as it was. A link stays a link to the file that is written; a device or a pipe is
-    yielded itself.
+    The file is flushed to disk before the rename, so a killed process or a lost machine leaves either the old file or
+    the new one. A temporary file that such a process leaves is removed by the next writer of `path`. After an error
+    the temporary file is removed and `path` is as it was. A link stays a link to the file that is written; a device or
+    a pipe is yielded itself.
 
     Raises:
-        OSError: with the name that the user gave, whatever the place where it came up.
+        OSError: with the name that the user gave, also where the temporary file could not be written.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    is_device = path.exists() and not path.is_file() and not path.is_dir()
+    if is_device:
         with _named(path):
             yield path
         return
+    # The rename below would replace a link, not the file that it leads to.
     target = path.resolve() if path.is_symlink() else path
     temporary = target.with_name(temporary_name(target.name, target.suffix))
     with _named(path, also=temporary):
@@ -62,6 +64,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """
     target = path.resolve() if path.is_symlink() else path
     temporary = target.with_name(temporary_name(target.name))
+    # Where the folder that is there now goes while the new one takes its place.
     old = temporary.with_name(f"{temporary.name}{_OLD}")
     with _named(path, also=temporary):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -70,23 +73,26 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     try:
         with _named(path, also=temporary):
             yield temporary
-            readers = temporary.stat().st_mode & 0o444
+            # Owner, group and others may read a file if they may read the folder.
+            may_read = temporary.stat().st_mode & 0o444
             for item in temporary.rglob("*"):
                 if item.is_file():
                     # Some libraries, such as safetensors, let only the owner read a file, whatever the umask is.
                     if not item.is_symlink():
-                        item.chmod(item.stat().st_mode | readers)
+                        item.chmod(item.stat().st_mode | may_read)
                     with item.open("rb") as file:
                         os.fsync(file.fileno())
                 elif item.is_dir():
                     sync_folder(item)
             sync_folder(temporary)
+            # A rename replaces only an empty folder.
             if target.exists():
                 target.rename(old)
             temporary.replace(target)
             sync_folder(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        # The old folder was moved aside, but the new one could not take its place.
         if old.exists() and not target.exists():
             old.rename(target)
         shutil.rmtree(old, ignore_errors=True)
@@ -94,7 +100,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder next to `path`, which is removed at the end, or after a kill by the next call for `path`."""
+    """Yield a new folder next to `path`; it is removed at the end, or after a kill by the next call for `path`."""
     remove_leftovers(path.parent, path.name)
     temporary = path.with_name(temporary_name(path.name))
     temporary.mkdir()
@@ -111,23 +117,33 @@ def remove_folder(path: Path) -> None:
 
 
 def temporary_name(name: str, suffix: str = "") -> str:
-    """Return a name next to `name`, short enough wherever that is, that says which process of which machine uses it."""
-    kind = suffix if len(suffix) < 20 else ""
+    """Return the name of a temporary file or folder in whose place `name` will be.
+
+    It says which process of which machine uses it, and is short enough for a file system however long `name` is:
+    `.model.json.1f0c9a-4242-9e3b7d10.tmp.json`.
+
+    Args:
+        name: the name of what is written.
+        suffix: the temporary name ends in it, for libraries that choose a format by the suffix.
+    """
+    short_suffix = suffix if len(suffix) < 20 else ""
     owner = f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
-    return f".{_short(name)}.{owner}.tmp{kind}"
+    return f".{_short(name)}.{owner}.tmp{short_suffix}"
 
 
 _TEMPORARY = re.compile(
-    r"\.(.+)\.([0-9a-f]{6})-(\d+)-[0-9a-f]{8}\.tmp(\..*)?", re.DOTALL
+    r"\.(?P<short>.+)\.(?P<machine>[0-9a-f]{6})-(?P<process>\d+)-[0-9a-f]{8}\.tmp(\..*)?",
+    re.DOTALL,
 )
+"""A name of `temporary_name`, also with `_OLD` behind it."""
 _DAY = 86_400.0
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes have left in a folder while they wrote `name` there; None: any.
+    """Remove what killed processes have left in a folder while they wrote `name` there; None: any name.
 
-    Only what has a name of `temporary_name` is removed: of a process of this machine that has ended, or of another
-    machine and not touched for a day.
+    Only what has a name of `temporary_name` is removed: that of a process of this machine that has ended, or that of
+    another machine's process if it was not touched for a day.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         # All names first: what is removed below must not change what is listed.
@@ -135,12 +151,14 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
         for entry in entries:
             match = _TEMPORARY.fullmatch(entry.name)
             if match is not None:
-                temporaries.append((Path(entry.path), match.groups()))
-        for path, (short, machine, process, _) in temporaries:
+                temporaries.append((Path(entry.path), match))
+        for path, match in temporaries:
+            # `temporary_name` cuts long names, so two cut names are compared.
+            short = match["short"]
             if name is not None and short != _short(name):
                 continue
-            is_local = machine == _machine()
-            if is_local and is_alive(int(process)):
+            is_local = match["machine"] == _machine()
+            if is_local and is_alive(int(match["process"])):
                 continue
             # Whether a process of another machine lives cannot be asked: only its files' age tells.
             if not is_local and time.time() - path.lstat().st_mtime < _DAY:
@@ -161,11 +179,14 @@ def is_temporary(name: str) -> bool:
 
 
 def _short(name: str) -> str:
+    """Return the first 150 bytes of a name; file systems allow 255, and `temporary_name` adds more."""
     return name.encode(errors="surrogateescape")[:150].decode(errors="ignore")
 
 
 def sync_folder(folder: Path) -> None:
-    """Put a folder's names on the disk, where its file system can."""
+    """Flush the names in a folder to disk, so that a rename in it survives a lost machine; where that cannot be done,
+    do nothing.
+    """
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -176,6 +197,7 @@ def sync_folder(folder: Path) -> None:
 
 @functools.cache
 def _machine() -> str:
+    """Return six hexadecimal digits for this machine."""
     # `host_name` includes the namespace of process ids: two containers of one host may each have a process 12.
     from filelock._identity import host_name
 
@@ -185,7 +207,7 @@ def _machine() -> str:
 def is_alive(pid: int) -> bool:
     """Return whether a process of this machine runs, also another user's."""
     try:
-        os.kill(pid, 0)
+        os.kill(pid, 0)  # signal 0 only asks whether there is such a process
     except ProcessLookupError:
         return False
     except OSError:
@@ -194,26 +216,37 @@ def is_alive(pid: int) -> bool:
         stat_line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:  # not Linux
         return True
-    # The state follows the program's name, which may have brackets of its own.
-    state = stat_line.rpartition(b")")[2].split()[0]
-    # A container without an init process keeps a killed process as a zombie, and signals reach it.
+    # Such as `12 (python) S 1 ...`: the state, S, follows the program's name, which may have brackets of its own.
+    _, _, after_name = stat_line.rpartition(b")")
+    state = after_name.split()[0]
+    # Z is a zombie, X is dead. A container without an init process keeps a killed process as a zombie, and signals
+    # reach it.
     return state not in (b"Z", b"X")
 
 
 @contextlib.contextmanager
 def _named(path: Path, also: Path | None = None) -> Iterator[None]:
-    """Give an OSError of the block without a name, or with the name of `also` or of what is in it, the user's name."""
+    """Make an OSError of the block name the path that the user gave.
+
+    Args:
+        path: the user's path.
+        also: a temporary path, which the user does not know: an error that names it, or what is in it, gets the user's
+            path instead. So does an error that names nothing, as of a full disk.
+    """
     try:
         yield
     except OSError as error:
-        inner = "" if also is None else str(also)
-        if error.filename is None or (inner and str(error.filename).startswith(inner)):
+        is_nameless = error.filename is None
+        is_temporary_path = also is not None and str(error.filename).startswith(
+            str(also)
+        )
+        if is_nameless or is_temporary_path:
             error.filename, error.filename2 = str(path), None
         raise
 
 
 def nearest_existing(path: Path) -> Path:
-    """Return a path, or before it is made the nearest one above it that is there."""
+    """Return a path, or, if it is not there, the nearest folder above it that is."""
     return next(place for place in (path, *path.parents) if place.exists())
 
 
@@ -237,13 +270,15 @@ def append_bytes(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line to `path`, making its folder; one that a full disk cut before stays a line of its own."""
+    """Append a line to `path`, making its folder."""
     content = f"{line}\n".encode()
     if path.is_file() and path.stat().st_size > 0:
         with path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                content = b"\n" + content
+            last_byte = file.read(1)
+        # A full disk may have cut the last line: it stays a line of its own.
+        if last_byte != b"\n":
+            content = b"\n" + content
     append_bytes(path, content)
 
 
@@ -254,11 +289,13 @@ def write_text(path: Path, content: str) -> None:
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
     """Write files, making their folders: where one cannot be written, as on a full disk, all are as they were."""
+    # Each temporary file takes its place only when the stack is left, so once all of them were written.
     with contextlib.ExitStack() as all_written:
         for path, content in contents.items():
             temporary = all_written.enter_context(atomic_path(path))
             temporary.write_bytes(content)
-            if temporary.is_file():  # a full disk may come up here first
+            # Some file systems notice only here that the disk is full. A device cannot be flushed.
+            if temporary.is_file():
                 with temporary.open("rb") as file:
                     os.fsync(file.fileno())
 
@@ -275,7 +312,7 @@ def sha256_file(path: Path) -> str:
 
 
 def state_of(status: os.stat_result) -> tuple[int, ...]:
-    """Return a file's device, inode, size and time of last change: where they stay, its content does."""
+    """Return a file's device, inode, size and time of last change: while these stay the same, so does its content."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -286,7 +323,7 @@ def written(path: Path) -> str:
 
 
 def sha256_open(descriptor: int) -> str:
-    """Return the SHA-256 of an open file's content, in hexadecimal; where it is read next stays the beginning."""
+    """Return the SHA-256 of an open file's content, in hexadecimal; the file is at its beginning afterwards."""
     with open(descriptor, "rb", buffering=0, closefd=False) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
@@ -295,9 +332,11 @@ def sha256_open(descriptor: int) -> str:
 
 def cache_folder() -> Path:
     """Return the folder for what can be made again: `clm-or-mlm` in CLM_OR_MLM_CACHE, else in the user's cache."""
-    if folder := os.environ.get("CLM_OR_MLM_CACHE"):
-        return Path(folder).expanduser() / "clm-or-mlm"
+    chosen = os.environ.get("CLM_OR_MLM_CACHE")
+    if chosen:
+        return Path(chosen).expanduser() / "clm-or-mlm"
     place = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # A relative path, or none, does not count, as the XDG specification says.
     if not place.is_absolute():
         place = Path.home() / ".cache"
     return place / "clm-or-mlm"
@@ -327,20 +366,23 @@ def scratch_folder(place: str = "") -> Path:
     """Return this user's folder for large caches; it is not made.
 
     Args:
-        place: the user's choice; without one $CLM_OR_MLM_SCRATCH, then $SLURM_TMPDIR, both of which users may share,
-            so that the folder is `clm-or-mlm-<user id>` in them; then the user's own cache folder.
+        place: the folder that the user chose; empty: $CLM_OR_MLM_SCRATCH, else $SLURM_TMPDIR, else the user's own
+            cache folder.
     """
     for name in ("CLM_OR_MLM_SCRATCH", "SLURM_TMPDIR"):
         place = place or os.environ.get(name, "")
     if not place:
         return cache_folder()
+    # Users may share such a place, so each has a folder in it.
     return Path(place).expanduser() / f"clm-or-mlm-{os.getuid()}"
 
 
 def share_with_group(folder: Path) -> None:
-    """Let the group write what this process and its children make, where it may write the folder itself."""
+    """Let the folder's group write what this process and its children make, if it may write the folder itself."""
+    # The mask of a process has the permissions that its files do not get; it can be read only by setting another.
     mask = os.umask(0)
-    if folder.stat().st_mode & stat.S_IWGRP:
+    may_group_write = folder.stat().st_mode & stat.S_IWGRP
+    if may_group_write:
         mask &= ~stat.S_IRWXG
     os.umask(mask)
 

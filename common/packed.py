@@ -47,8 +47,8 @@ def unpacked(name: str | Path, raw: IO[bytes]) -> IO[bytes]:
 
 
 def plain_suffix(name: str | Path) -> str:
-    """Return a file's suffix without that of packing, in lower case."""
+    """Return a file's suffix in lower case; of a packed file, that before the suffix of packing: `.csv` of x.csv.gz."""
     path = Path(name)
-    return (
-        path.with_suffix("") if path.suffix.lower() in ARCHIVES else path
-    ).suffix.lower()
+    if path.suffix.lower() in ARCHIVES:
+        path = path.with_suffix("")
+    return path.suffix.lower()

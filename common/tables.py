@@ -47,6 +47,7 @@ _TEX = str.maketrans(
         "\u00d7": "$\\times$",
     }
 )
+"""What LaTeX needs in place of each character that it would take as a command, or that its text fonts may lack."""
 
 _LONG = 24
 """Characters beyond which a terminal may wrap a cell: intervals stay on a line, names and sentences do not."""
@@ -60,21 +61,22 @@ class Grid:
     """A table of texts."""
 
     rows: Rows
-    """The first of them the head; a cell may have several lines."""
+    """The first row is the head; a cell may have several lines."""
     numbers: Container[int] = ()
     """Columns that are aligned on the right."""
     caption: str = ""
-    """Of a LaTeX table."""
+    """The caption of the LaTeX table."""
     label: str = ""
-    """Of a LaTeX table, after `tab:`."""
+    """The label of the LaTeX table, after `tab:`."""
     stubs: int = 1
-    """Columns of a LaTeX table that are aligned on the left."""
+    """How many columns of the LaTeX table are aligned on the left."""
     grouped: bool = False
-    """Whether LaTeX rules off rows whose first cell differs from the one above, and writes it once."""
+    """Whether LaTeX groups rows with the same first cell: a line above each group, and the cell only in its first row.
+    """
     bold: Container[tuple[int, int]] = ()
     """Cells that LaTeX sets in bold, by row (the head is 0) and column."""
     colours: Mapping[str, str] = field(default_factory=dict)
-    """Of a terminal's cells, by the words that they begin with."""
+    """Colours of cells on a terminal, by the words that such a cell begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,17 +90,18 @@ class TableDocument:
     digits: str | None = None
     """How CSV writes numbers: `%.6g`; None: every digit."""
     data: object = None
-    """What JSON holds; numbers that are none or infinite are null."""
+    """What JSON holds; numbers that are nan or infinite become null."""
     indent: int = 1
-    """Of the JSON."""
+    """How many spaces the JSON is indented by."""
     pages: Mapping[str, Callable[[], str]] = field(default_factory=dict)
-    """Formats that this document writes in its own way."""
+    """Formats that this document writes in its own way, each with a function that returns the text."""
 
 
 def plain_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
     """Return the lines of a table with aligned columns; columns in `numbers` are aligned on the right."""
     rows = [[visible(text) for text in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    columns = zip(*rows, strict=True)
+    widths = [max(map(len, column)) for column in columns]
     lines = []
     for row in rows:
         cells = []
@@ -115,6 +118,7 @@ def markdown_table(rows: Rows, numbers: Container[int] = ()) -> list[str]:
     for row in rows:
         cells = " | ".join(_markdown_cell(text) for text in row)
         lines.append(f"| {cells} |")
+    # The line below the head says how columns are aligned: `---:` is on the right.
     columns = range(len(rows[0]))
     rules = ["---:" if column in numbers else "---" for column in columns]
     lines.insert(1, f"|{'|'.join(rules)}|")
@@ -131,8 +135,8 @@ def _markdown_cell(text: str) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a number of two decimals with its sign, what rounds to zero without one; `-` for nan."""
-    if value != value:
+    """Return a number with two decimals and its sign; zero, also a rounded one, has no sign; nan is `-`."""
+    if value != value:  # only nan differs from itself
         return "-"
     text = f"{value:+.2f}"
     return text[1:] if float(text) == 0 else text
@@ -162,17 +166,22 @@ def _latex_table(grid: Grid) -> str:
     """Return a table in LaTeX; a cell of several lines becomes as many rows of the table."""
     head, *others = grid.rows
     body = [f"{' & '.join(_tex(head))} \\\\", "\\midrule"]
-    for number, row in enumerate(others):
-        if grid.grouped and number:
-            if row[0] == others[number - 1][0]:
-                row = ["", *row[1:]]
-            else:
+    group = None
+    # The head is row 0 of the grid.
+    for number, row in enumerate(others, 1):
+        if grid.grouped:
+            first, *rest = row
+            if first == group:
+                row = ["", *rest]
+            elif group is not None:
                 body.append("\\midrule")
+            group = first
         lines_of_cells = [cell.split("\n") for cell in row]
+        # The first lines of all cells are a row of LaTeX, the second lines the next; shorter cells stay empty there.
         for texts in itertools.zip_longest(*lines_of_cells, fillvalue=""):
             cells = _tex(texts)
             for column, cell in enumerate(cells):
-                if (number + 1, column) in grid.bold:
+                if (number, column) in grid.bold:
                     cells[column] = f"\\textbf{{{cell}}}"
             body.append(f"{' & '.join(cells)} \\\\")
     columns = "l" * grid.stubs + "r" * (len(head) - grid.stubs)
@@ -203,6 +212,7 @@ def _csv(document: TableDocument) -> str:
 
 
 def _json(document: TableDocument) -> str:
+    """Return the document's data as JSON, or its records where there are no data."""
     if document.data is None:
         assert document.records is not None
         return document.records.round(6).to_json(orient="records", indent=2) + "\n"
@@ -212,15 +222,17 @@ def _json(document: TableDocument) -> str:
 
 
 def _finite(value: object) -> object:
-    """Return plain data as JSON can hold them."""
+    """Return plain data as JSON can hold them: with None in place of nan and infinity, and without NumPy's types."""
     if isinstance(value, Mapping):
         return {str(name): _finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
-    # NumPy's numbers have `item`; asking for it avoids an import of NumPy.
+    # NumPy's numbers have a method `item` that returns Python's; to look for it avoids an import of NumPy.
     if hasattr(value, "item"):
         value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def _parquet(document: TableDocument) -> bytes:
@@ -281,7 +293,7 @@ def show(document: TableDocument, form: str) -> str:
 
 
 def _print_document(document: TableDocument) -> None:
-    """Print lines and tables to standard output, which is a terminal; nothing is wider than it."""
+    """Print lines and tables to standard output, which is a terminal; nothing is wider than the terminal."""
     # Imported here: writing to files does not need it.
     from rich.console import Console
 
@@ -290,9 +302,11 @@ def _print_document(document: TableDocument) -> None:
         if isinstance(part, Grid):
             console.print(_terminal_table(part, console))
         else:
+            # `**` is Markdown's mark of bold words.
             text = visible(part).replace("**", "")
             # Names of models have hyphens, so a line must not break at one.
             lines = textwrap.wrap(text, console.width, break_on_hyphens=False)
+            # An empty line has no lines in it, and is printed as it is.
             print("\n".join(lines) or text)
 
 
@@ -302,11 +316,13 @@ def _terminal_table(grid: Grid, console: Console) -> Table:
     from rich.text import Text
 
     head, *rows = [[visible(text) for text in row] for row in grid.rows]
+    # The width of a column is that of the longest line in its cells.
     widths = []
     for column in zip(head, *rows, strict=True):
         lines = "\n".join(column).split("\n")
         widths.append(max(map(len, lines)))
-    # Short columns stay whole only if each long column then still gets at least half of `_LONG`.
+    # Short columns stay whole only if each long column then still gets at least half of `_LONG`. Two blanks follow
+    # each column.
     least = [width if width <= _LONG else _LONG // 2 for width in widths]
     fits = sum(least) + 2 * len(least) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -324,18 +340,29 @@ def _terminal_table(grid: Grid, console: Console) -> Table:
 
 
 def _colour(grid: Grid, cell: str) -> str:
-    """Return the colour of the longest of the table's coloured words that begins a cell; none where none does."""
+    """Return the colour of a cell: that of the longest words of `grid.colours` that it begins with; else empty."""
     words = [word for word in grid.colours if cell.startswith(word)]
     return grid.colours[max(words, key=len)] if words else ""
 
 
 def default_format(piped: str, out: Path | None) -> str:
-    """Return `text` where the document goes to a terminal, else the format that programs read."""
+    """Return the format of a document whose user chose none: `text` for a terminal, else `piped`, for programs.
+
+    Args:
+        piped: the format for a file or another program.
+        out: the file that the user named; None: standard output.
+    """
     return "text" if out is None and sys.stdout.isatty() else piped
 
 
 def write(document: TableDocument, form: str, out: Path | None) -> None:
-    """Write the document to a file or, without one, to standard output; text is fitted to a terminal."""
+    """Write the document to a file or, without one, to standard output; text is fitted to a terminal.
+
+    Args:
+        document: what to write.
+        form: a name of `FORMATS`.
+        out: the file; None: standard output.
+    """
     if out is None and form == "text" and document.body and sys.stdout.isatty():
         _print_document(document)
     elif out is None:
