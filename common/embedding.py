@@ -1,10 +1,13 @@
 """How an embedder makes a vector of a text, read from and written into its folder: pooling, prompts, longest text.
 
-The maker of a sentence-transformers folder wrote it down; what does not say is read without prompts, by the mean of its
-tokens. The paper's own recipe is `PAPER_READING`. Light: no torch.
+An embedder is a transformer with a pooling, which makes one vector of the transformer's vectors of a text's tokens.
+The maker of a sentence-transformers folder has written down which pooling, and which prompts stand before texts. A
+folder that does not say is read without prompts, by the mean of the tokens. The paper's own recipe is `PAPER_READING`.
+This module imports no torch.
 
-sentence-transformers and the servers that follow it read `modules.json` and `1_Pooling/config.json`. Some know the
-newer spelling of the pooling, some only the older one, so that both are written.
+sentence-transformers and the servers that follow it read `modules.json`, which lists the parts of the embedder, and
+`1_Pooling/config.json`. The pooling has two spellings there: the newer is one word, `"pooling_mode": "cls"`, the older
+a switch for each pooling, `"pooling_mode_cls_token": true`. Some know only the older one, so that both are written.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ from common.files import write_text
 _QUERY, _DOCUMENT = ("query",), ("document", "passage", "corpus")
 """Names of prompts in the order in which sentence-transformers looks for them."""
 MODES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
-"""Poolings that a folder of sentence-transformers can have here: names for `--pooling`, and its own."""
+"""Poolings that a folder of sentence-transformers can have here: names for `--pooling`, and that library's names."""
 _COMPUTED_MODES = {mode: name for name, mode in MODES.items()}
+"""Names for `--pooling`, by sentence-transformers' names."""
 COMPUTED = (*MODES, "late")
-"""Names for `--pooling`."""
+"""All names for `--pooling`."""
 _OLDER = re.compile(r"pooling_mode_(\w+?)(_tokens?)?")
-"""An older spelling, a switch for each."""
+"""A switch of the older spelling: `pooling_mode_cls_token`, `pooling_mode_mean_tokens`, `pooling_mode_lasttoken`."""
 _SWITCHES = {
     "cls": "cls_token",
     "mean": "mean_tokens",
@@ -35,13 +39,15 @@ _SWITCHES = {
     "max": "max_tokens",
     "mean_sqrt_len": "mean_sqrt_len_tokens",
 }
-"""Names of these switches behind `pooling_mode_`, by the newer spelling."""
+"""Names of these switches behind `pooling_mode_`, by the word of the newer spelling."""
 MODULES = "modules.json"
 """File of a sentence-transformers folder that lists its parts."""
 _POOLING = "1_Pooling"
+"""Subfolder of the part that pools."""
 LIMITS = "sentence_bert_config.json"
 """File of a transformer with its longest text, and whether texts are read in lower case."""
 _PROMPTS = "config_sentence_transformers.json"
+"""File of a sentence-transformers folder with its prompts."""
 _REMEDY = "fetch the model again"
 
 
@@ -50,23 +56,23 @@ class Embedding:
     """How texts are read and become vectors."""
 
     pooling: str = "mean"
-    """A key of `benchmarks.finetuning.heads.POOLINGS`; other words where the maker's is not computed here, or where
-    more than a pooling makes a vector of the states."""
+    """A key of `benchmarks.finetuning.heads.POOLINGS`; other words where the maker's pooling is not computed here, or
+    where another part follows the pooling."""
     query: str = ""
     """What stands before a query."""
     document: str = ""
     """What stands before a document."""
     ends: bool = False
-    """Whether texts end in the end of text where the tokenizer has nothing behind them: where the vector is the last
-    token's, and the maker did not mean it so."""
+    """Whether the end-of-text token is put behind texts where the tokenizer puts nothing there: where the vector is the
+    last token's, but the maker did not mean the model to be pooled so."""
     longest: int | None = None
-    """Most tokens of a text, special ones included; None: it does not say."""
+    """Most tokens of a text, special ones included; None: the folder does not say."""
     lower: bool = False
     """Whether texts are read in lower case, whatever the tokenizer's own files do."""
 
     @property
     def kept(self) -> dict[str, str]:
-        """What stays of it when the model is trained on: it belongs to no text, and to no tokenizer."""
+        """The fields that stay when the model is trained on: the others follow from the texts and the tokenizer."""
         return {
             "pooling": self.pooling,
             "query": self.query,
@@ -90,23 +96,27 @@ def made_embedding(folder: Path) -> Embedding:
     """Return how the maker of a transformer's folder means it to be read.
 
     Args:
-        folder: that of the transformer: a sentence-transformers folder itself, or its first part.
+        folder: the folder of the transformer: a sentence-transformers folder itself, or its first part.
 
     Raises:
-        UserError: one of its files is damaged.
+        UserError: a file of the folder is damaged.
     """
     for root in (folder, folder.parent):
         modules = _modules_of(root / MODULES)
-        if modules and (root / modules[0][0]).resolve() == folder.resolve():
+        if not modules:
+            continue
+        # A folder around this one may list another transformer.
+        first_path, _ = modules[0]
+        if (root / first_path).resolve() == folder.resolve():
             return _as_listed(root, modules, folder)
     return Embedding()
 
 
 def kept_embedding(folder: Path) -> Embedding:
-    """Return how the maker of a transformer's folder means it, where a folder that is made of it can be meant so.
+    """Return how the maker of a transformer's folder means it to be read, for an encoder that is made of the model.
 
     Raises:
-        UserError: `write_pooling` does not write its pooling.
+        UserError: the pooling is one that `write_pooling` does not write, so the encoder's folder could not say it.
     """
     made = made_embedding(folder)
     if made.pooling not in MODES:
@@ -120,15 +130,16 @@ def kept_embedding(folder: Path) -> Embedding:
 def write_pooling(
     folder: Path, width: int, mode: str, *, longest: int | None = None
 ) -> None:
-    """Write the parts of a sentence-transformers model: the transformer, and how its tokens become one vector.
+    """Write the files that make a transformer's folder a sentence-transformers folder with a pooling.
 
     Args:
-        folder: the model's.
-        width: of its hidden states.
+        folder: the model's folder.
+        width: the width of the model's hidden states.
         mode: a value of `MODES`.
-        longest: where it cuts texts, in tokens; None: the tokenizer's limit.
+        longest: number of tokens at which texts are cut; None: the tokenizer's limit.
     """
     modules = []
+    # The transformer is in the folder itself, so its path is empty.
     for number, (path, kind) in enumerate([("", "Transformer"), (_POOLING, "Pooling")]):
         module = {
             "idx": number,
@@ -143,8 +154,10 @@ def write_pooling(
         "embedding_dimension": width,
         "pooling_mode": mode,
     }
+    # The older spelling: of all switches, only that of the mode is on.
     for name, switch in _SWITCHES.items():
         pooling[f"pooling_mode_{switch}"] = name == mode
+    # A prompt's tokens count in the mean as well.
     pooling["include_prompt"] = True
     _write(folder / _POOLING / "config.json", pooling)
     if longest is not None:
@@ -154,7 +167,7 @@ def write_pooling(
 
 
 def write_prompts(folder: Path, embedding: Embedding) -> None:
-    """Write what stands before queries and documents, and that vectors are compared by their cosine."""
+    """Write the prompts of queries and documents, and that vectors are compared by their cosine."""
     prompts = {"query": embedding.query, "document": embedding.document}
     content = {
         "prompts": prompts,
@@ -169,7 +182,7 @@ def _write(path: Path, content: object) -> None:
 
 
 def _modules_of(path: Path) -> list[tuple[str, str]]:
-    """Return the path and the class of each module that a file lists; none where there is no file."""
+    """Return the path and the class of each part that a modules.json lists; none where there is no file."""
     modules = []
     for entry in _content(path, list):
         if not isinstance(entry, dict):
@@ -181,12 +194,18 @@ def _modules_of(path: Path) -> list[tuple[str, str]]:
 def _as_listed(
     root: Path, modules: Sequence[tuple[str, str]], folder: Path
 ) -> Embedding:
-    """Return how a folder of sentence-transformers reads texts: its transformer's limits, its pooling, its prompts."""
+    """Return how a sentence-transformers folder reads texts: its transformer's limits, its pooling, its prompts.
+
+    Args:
+        root: the sentence-transformers folder.
+        modules: path and class of each of its parts, such as `sentence_transformers.models.Pooling`.
+        folder: the folder of its transformer.
+    """
     about = _content(root / _PROMPTS)
     prompts = about.get("prompts") or {}
-    other = prompts.get(about.get("default_prompt_name"), "")
-    query = _first(prompts, _QUERY, other)
-    document = _first(prompts, _DOCUMENT, other)
+    default_prompt = prompts.get(about.get("default_prompt_name"), "")
+    query = _first(prompts, _QUERY, default_prompt)
+    document = _first(prompts, _DOCUMENT, default_prompt)
     pooling = "mean"
     others = []
     for place, (path, kind) in enumerate(modules):
@@ -195,8 +214,11 @@ def _as_listed(
         if is_known and name == "Pooling":
             config = _content(root / path / "config.json")
             pooling = _pooling(config, has_prompts=bool(query or document))
-        # Normalize may be left out: a cosine does not depend on a vector's length.
-        elif not is_known or name != ("Normalize" if place else "Transformer"):
+            continue
+        # The first part is the transformer. Behind it, Normalize may be left out: a cosine does not depend on a
+        # vector's length. Any other part, such as Dense, changes the vector and is not computed here.
+        without_effect = "Transformer" if place == 0 else "Normalize"
+        if not is_known or name != without_effect:
             others.append(name)
     limits = _content(folder / LIMITS)
     return Embedding(
@@ -209,28 +231,45 @@ def _as_listed(
 
 
 def _first(prompts: Mapping[str, str], names: tuple[str, ...], other: str) -> str:
+    """Return the first of these prompts that the maker gave, else `other`."""
     # sentence-transformers writes empty prompts where the maker gave none, so empty counts as missing.
     return next((prompts[name] for name in names if prompts.get(name)), other)
 
 
 def _pooling(config: Mapping[str, Any], *, has_prompts: bool) -> str:
-    """Return the name of a pooling: ours, or the maker's name of one that is not computed here."""
-    switched_on = (_OLDER.fullmatch(key) for key, value in config.items() if value)
-    modes = (
-        config.get("pooling_mode") or [key[1] for key in switched_on if key] or "mean"
-    )
+    """Return the name of a pooling: ours, or the maker's name of one that is not computed here.
+
+    Args:
+        config: content of the config.json of the part that pools.
+        has_prompts: whether a prompt stands before texts.
+    """
+    # The newer spelling is one word, or a list of several poolings whose vectors are joined.
+    modes = config.get("pooling_mode")
+    if not modes:
+        modes = []
+        for key, value in config.items():
+            switch = _OLDER.fullmatch(key)
+            if switch is not None and value:
+                modes.append(switch[1])
+    if not modes:
+        modes = "mean"
     mode = modes if isinstance(modes, str) else " and ".join(modes)
     name = _COMPUTED_MODES.get(mode, mode)
+    # The prompt's tokens are left out of the vector, which is not computed here.
     if has_prompts and config.get("include_prompt") is False:
         return f"{name} without the prompt"
     return name
 
 
 def _content(path: Path, kind: type = dict) -> Any:
-    """Return what a JSON file holds; an empty object of the kind where there is none.
+    """Return what a JSON file holds; an empty object of the kind where there is no file.
+
+    Args:
+        path: the file.
+        kind: `dict` or `list`.
 
     Raises:
-        UserError: it holds something else.
+        UserError: the file holds something else.
     """
     from common.reading import read_json
 

@@ -13,11 +13,13 @@ _SECRETS = (
     r"(?:(?:access|api|auth|bearer|hf|private|refresh)[_-]?)?"
     r"(?:token|password|passwd|passphrase|secret(?:[_-]?access[_-]?key)?|api[_-]?key|credential)"
 )
+"""Names of secrets: `password`, `hf_token`, `secret-access-key`."""
 _VARIABLE = re.compile(
     r"(?P<name>\b(?:[A-Z][A-Z0-9]*_)*(?:KEY|KEY_ID|APIKEY|TOKEN|PAT|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)=)[^\s'\"]+"
 )
 """A variable of the environment: WANDB_API_KEY=..."""
 _OPTION = re.compile(rf"(?P<name>--(?:[a-z]+-)*{_SECRETS}[ =])[^\s'\"]+", re.IGNORECASE)
+"""An option of a command: --hub-token ... or --password=..."""
 _IN_TEXT = re.compile(
     rf"(?P<name>(?<![a-z0-9_-])(?:x-)?{_SECRETS}(?:[\"']\s*:\s*[\"']|:\s+)|\bwandb login )"
     r"(?!(?<=[^\w-]token: )(?-i:[a-z]{1,12}|\d[\d.,]*)[;,.]?(?:\s|$))[^\s'\",}]+",
@@ -28,19 +30,24 @@ on tokens of text; and a command that takes it."""
 _BEARER = re.compile(
     r"(?P<name>\b(?:authorization:\s*\w+|bearer)\s+)[^\s'\",;]{8,}", re.IGNORECASE
 )
+"""A header of HTTP: Authorization: Basic ..., or Bearer ..."""
 _USER_OF_URL = re.compile(
     r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^/\s'\"@]+@", re.IGNORECASE
 )
+"""User and password in an address: https://USER:PASSWORD@host"""
 _SECRET_FIELD = re.compile(
     rf"(?P<name>(?<![a-z0-9_-])(?:x-(?:amz|goog)-(?:security-)?|aws_session_)?(?:{_SECRETS}|accountkey|sharedaccesskey|signature|sig)=)[^&\s'\"]+",
     re.IGNORECASE,
 )
+"""A field of an address or of a connection's text: ?token=..., &X-Amz-Signature=..., AccountKey=..."""
 _KNOWN_TOKEN = re.compile(
     r"\b(?:(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|npm_|pypi-|AIza)[A-Za-z0-9_-]{12,}"
     r"|A[KS]IA[0-9A-Z]{16}\b|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*-----|$)"
 )
+"""A secret that is known by its form: hf_..., ghp_..., AKIA... (AWS), eyJ... (JSON Web Token), a private key in PEM."""
 HIDDEN = "***"
+"""What is shown in place of a secret."""
 
 
 def visible(text: str) -> str:
@@ -57,7 +64,7 @@ def visible(text: str) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things in words: `1 model`, `1,520 runs`."""
+    """Return how many things there are, with their name: `1 model`, `1,520 runs`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -93,7 +100,7 @@ def name_fault(name: str, most: int = 200) -> str | None:
 
 
 def redacted(text: str) -> str:
-    """Return the text without the passwords and tokens in it: of URLs, variables, options and those of known form."""
+    """Return the text with `***` in place of the passwords and tokens that the patterns above find."""
     text = _USER_OF_URL.sub(rf"\g<scheme>{HIDDEN}@", text)
     for named in (_SECRET_FIELD, _VARIABLE, _OPTION, _IN_TEXT, _BEARER):
         text = named.sub(rf"\g<name>{HIDDEN}", text)

@@ -45,6 +45,7 @@ def end_with_parent(parent: int | None = None) -> None:
             this process at once.
     """
     if sys.platform == "linux":
+        # A call of the C library, which this process has loaded (None): Python itself does not offer it.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         # The kernel sends no signal for a parent that had ended before this call.
         if parent is not None and os.getppid() != parent:
@@ -57,6 +58,7 @@ def end_with_parent(parent: int | None = None) -> None:
 
 
 def _exit_after(sentinel: int) -> None:
+    """Wait until the process ends whose sentinel this is, then end this process."""
     multiprocessing.connection.wait([sentinel])
     os._exit(1)
 
@@ -110,47 +112,55 @@ def _begin(parent: int) -> None:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back while processes start: they inherit the mask, so none answers it before it is a worker."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Hold Ctrl-C back while worker processes start; it is answered when the block ends.
+
+    A new process inherits the mask of held signals, so it is not interrupted before `become_worker` has made it ignore
+    Ctrl-C.
+    """
+    mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
 
 def ignore_stop_signal() -> None:
-    """Ignore SIGUSR1 here and in all that this process starts until one of them handles it; others would die of it."""
+    """Ignore SIGUSR1 here and in all processes that this one starts, until a process handles it with `on_stop_signal`.
+
+    A process that neither ignores nor handles this signal dies of it.
+    """
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def on_first_interrupt(call: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call `call` for the first Ctrl-C while the block runs; a second one interrupts as usual."""
-    before = signal.getsignal(signal.SIGINT)
+    usual_handler = signal.getsignal(signal.SIGINT)
 
-    def first(received: int, _: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
+    def handle_first(received: int, _: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, usual_handler)
         call(signal.Signals(received))
 
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, first)
+    # A process that ignores Ctrl-C, such as one in the background of a shell, goes on ignoring it.
+    if usual_handler is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handle_first)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, usual_handler)
 
 
 @contextlib.contextmanager
 def on_stop_signal(call: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call `call` for every stop signal while the block runs."""
-    before = {
-        number: signal.signal(
-            number, lambda received, _: call(signal.Signals(received))
-        )
-        for number in STOP_SIGNALS
-    }
+
+    def handle(received: int, _: FrameType | None) -> None:
+        call(signal.Signals(received))
+
+    # `signal.signal` returns the handler that it replaces.
+    handlers_before = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers_before.items():
             signal.signal(number, handler)

@@ -1,6 +1,7 @@
-"""Where an artefact comes from: command, code, locks, machine, times; in a manifest of its own next to the artefact.
+"""Where an artefact comes from: command, code, locks and machine, in a manifest of its own next to the artefact.
 
-Results hold nothing of this, so that they have the same bytes when they are made again.
+An artefact is a file or a folder that a command makes. It holds nothing of this itself, so that it has the same bytes
+when it is made again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PROVENANCE = "provenance.json"
 """Name of the file in the folder of a run or a model; of a single file such as `table10.md` it is
 `table10.provenance.json` next to it."""
 OF_A_CALL = ("command", "platform")
-"""What `provenance` says that another call on another machine says otherwise."""
+"""Fields of a provenance that differ from call to call and from machine to machine."""
 ROOT = Path(__file__).resolve().parent.parent
 """The repository, or the folder the package is installed in."""
 SHOWN = (
@@ -42,7 +43,7 @@ IMAGE_SHA256 = "CLM_OR_MLM_IMAGE_SHA256"
 
 @functools.cache
 def git_commit() -> str:
-    """Return the commit of the code, with `-dirty` when tracked files were changed, else `unknown`.
+    """Return the commit of the code, with `-dirty` when tracked files were changed; `unknown` without git.
 
     CLM_OR_MLM_COMMIT in the environment wins: an image holds no git folder.
     """
@@ -62,9 +63,13 @@ def git_commit() -> str:
 
 
 def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
-    """Return what an artefact's side file records: commit, lock, Python, installed `packages`, command.
+    """Return what is recorded next to an artefact: commit, lock, Python, versions of packages, command.
 
-    The lock is `requirements/<environment>.txt` (`analysis` or `full`). A workflow's job adds its image's hash.
+    A workflow's job adds the hash of its image.
+
+    Args:
+        environment: `analysis` or `full`; the lock is `requirements/<environment>.txt`.
+        packages: names of the packages whose versions are recorded; those that are not installed are left out.
     """
     record: dict[str, object] = {"commit": git_commit()}
     image = os.environ.get(IMAGE_SHA256)
@@ -86,6 +91,7 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
 
     path = Path(sys.argv[0])
     program = [path.name]
+    # `python -m PACKAGE` sets argv[0] to the package's __main__.py.
     if path.name == "__main__.py":
         program = ["python", "-m", path.parent.name]
     record["command"] = [*program, *_recorded(sys.argv[1:])]
@@ -93,8 +99,9 @@ def provenance(environment: str, packages: Iterable[str]) -> dict[str, object]:
 
 
 def _recorded(words: Iterable[str]) -> Iterator[str]:
-    """Yield the words of a command, with `***` in place of values that must not be shown."""
-    is_shown = True  # names of commands, models and figures, before the first option
+    """Yield the words of a command, with `***` in place of the values of options that are not in `SHOWN`."""
+    # Whether values of the last option are shown; before the first option stand commands, models and figures.
+    is_shown = True
     for word in words:
         option, equals, value = word.partition("=")
         # A letter must follow the dashes: a key in PEM also begins with dashes.
@@ -116,6 +123,7 @@ def _shown(value: str) -> str:
     if "://" in value:
         address, _, _ = value.partition("?")
         return redacted(address)
+    # A value may be a setting: data=/home/me/shards.
     key, equals, last = value.rpartition("=")
     if last.startswith(("/", "~")):
         last = Path(last).name
@@ -132,9 +140,13 @@ def _version(package: str) -> str | None:
 
 
 def provenance_path(artefact: Path, *, folder: bool = False) -> Path:
-    """Return where the provenance of an artefact is: in it, when it is a folder, else next to it.
+    """Return where the provenance of an artefact is: in a folder, or next to a file.
 
-    Files that differ in their ending alone, such as the pictures of a figure, share one.
+    Files that differ only in their ending, such as the pictures of a figure, share one.
+
+    Args:
+        artefact: the file or folder, which need not be there yet.
+        folder: whether the artefact is a folder.
     """
     if folder:
         return artefact / PROVENANCE

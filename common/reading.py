@@ -30,6 +30,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+"""The encoding of a text by its byte-order mark, with which it begins. UTF-32 stands first, since its mark begins with
+that of UTF-16."""
 _OFFICE = {
     **dict.fromkeys(
         (".xlsx", ".xlsm", ".xls", ".ods"),
@@ -40,10 +42,10 @@ _OFFICE = {
         "a document with layout; save its text as .txt in UTF-8",
     ),
 }
-"""What such a file is, and what to do, by the end of its name."""
+"""What a file of an office program is, and what to do, by the end of its name."""
 _SOME_OFFICE = "an Office file, such as .xlsx or .docx; save its rows as {rows} or its text as .txt, in UTF-8"
 PARQUET = b"PAR1"
-"""With what a Parquet file begins, whatever its name."""
+"""The first bytes of a Parquet file, whatever its name."""
 _BINARY = {
     PARQUET: "a Parquet file; let its name end in .parquet",
     rb"ARROW1": "an Arrow file; write it as Parquet",
@@ -58,14 +60,15 @@ _BINARY = {
     rb"{\\rtf": "a document with layout (RTF); save its text as .txt in UTF-8",
     rb"SQLite format 3\x00": "an SQLite database; write its rows as {rows} in UTF-8",
 }
-"""What a file is, and what to do, by how it begins."""
+"""What a file is, and what to do, by a pattern of its first bytes; the first pattern that fits counts."""
 _PACKED = {
     rb"\x1f\x8b": ("gzip", ".gz"),
     rb"\xfd7zXZ\x00": ("xz", ".xz"),
     rb"\x28\xb5\x2f\xfd": ("Zstandard", ".zst"),
     rb"BZh\d1AY&SY": ("bzip2", ""),
 }
-"""What has packed a file, and the end of its name by which it would be unpacked here, by how it begins."""
+"""The program that packed a file, and the end of the name by which the file would be unpacked here (empty: it is not),
+by a pattern of the file's first bytes."""
 
 
 class UnreadableError(UserError):
@@ -85,10 +88,14 @@ class BadJsonError(ValueError):
 
 
 def refuse_pointer(path: Path, start: bytes) -> None:
-    """Refuse what a clone without Git LFS has in place of a file, by its first bytes.
+    """Refuse a Git LFS pointer, the few lines that a clone without Git LFS has in place of a large file.
+
+    Args:
+        path: the file.
+        start: the first bytes of the file, or all.
 
     Raises:
-        UnreadableError: it is such a pointer.
+        UnreadableError: the file is such a pointer.
     """
     if start.startswith(b"version https://git-lfs"):
         raise UnreadableError(
@@ -102,9 +109,9 @@ def refuse_binary(
     """Refuse a file of another program or a packed one where a text or a table should be, by its first bytes.
 
     Args:
-        name: the file's.
+        name: the file's name.
         start: the file's first bytes, or all.
-        rows: as what rows may be saved here.
+        rows: the formats in which a table can be given here, for the message.
         packed: whether a packed file would be read here under the right name.
 
     Raises:
@@ -124,12 +131,15 @@ def refuse_binary(
 
 
 def encoding_of(start: bytes) -> str:
-    """Return a text's encoding by its mark, or by which of a Latin letter's two bytes is 0; else UTF-8."""
+    """Return a text's encoding, as Python calls it, from its first bytes."""
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return encoding
-    zero_byte = start[:2].find(0)
-    return {-1: "utf-8-sig", 0: "utf-16-be", 1: "utf-16-le"}[zero_byte]
+    # Without a mark: in UTF-16, one of the two bytes of a Latin letter is 0; no letter has such a byte in UTF-8.
+    first_two = start[:2]
+    if 0 not in first_two:
+        return "utf-8-sig"
+    return "utf-16-be" if first_two[0] == 0 else "utf-16-le"
 
 
 def text_of(
@@ -166,7 +176,9 @@ def text_of(
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         before = content[: error.start]
-        line, byte = line + before.count(b"\n"), error.start - before.rfind(b"\n")
+        line += before.count(b"\n")
+        # Counted from 1 in its line; `rfind` returns -1 in the first line, as if a line break stood before it.
+        byte = error.start - before.rfind(b"\n")
         raise UserError(
             f"{name}: line {line}, byte {byte} (0x{content[error.start]:02x}) is not UTF-8; "
             "convert the file, with `iconv -f WINDOWS-1252 -t UTF-8` if it is Latin-1 or Windows-1252"
@@ -212,6 +224,7 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
     try:
         with open(open_plain(path, most), "rb") as file:
             before = os.fstat(file.fileno())
+            # One byte more than there should be shows that the file has grown.
             content = file.read(before.st_size + 1)
             after = os.fstat(file.fileno())
     except FileNotFoundError:
@@ -246,6 +259,7 @@ def strict_json(content: bytes, *, finite: bool = True) -> Any:
         return json.loads(
             text,
             object_pairs_hook=_unique,
+            # Python's JSON calls this for the words NaN, Infinity and -Infinity.
             parse_constant=_no_number if finite else float,
             parse_float=_finite,
         )
@@ -293,33 +307,39 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """Return the path of `name`, which a file gave, below `folder`; it cannot lead out of it.
+    """Return the path of `name` below `folder`; refuse a name that could lead out of the folder.
+
+    Args:
+        folder: the folder.
+        name: a path that stands in a file, which others may have written.
 
     Raises:
-        UserError: it is absolute, climbs with `..`, or is no printable name.
+        UserError: the name is absolute, climbs with `..`, or has a part that is empty or not printable.
     """
     parts = PurePosixPath(name).parts
-    wrong = not parts or name.startswith("/") or ".." in parts or "\\" in name
-    if wrong or any(name_fault(part, most=255) for part in parts):
+    leads_out = name.startswith("/") or ".." in parts or "\\" in name
+    if not parts or leads_out or any(name_fault(part, most=255) for part in parts):
         raise UserError(f"{name!r} is not a valid path inside its folder")
     return folder.joinpath(*parts)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of a JSON object's pairs; a key that occurs twice is refused."""
+    """Return the dictionary of a JSON object's keys and values; a key that occurs twice is refused."""
     unique = dict(pairs)
     if len(unique) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadJsonError(f"the key {twice[:40]!r} occurs twice")
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise BadJsonError(f"the key {repeated[:40]!r} occurs twice")
     return unique
 
 
 def _no_number(word: str) -> NoReturn:
+    """Refuse a word that Python's JSON takes for a number."""
     raise BadJsonError(f"it contains {word}, which is not a finite number")
 
 
 def _finite(digits: str) -> float:
+    """Return the number that digits of JSON say; refuse one that is too large to be held."""
     number = float(digits)
     if not math.isfinite(number):
         raise BadJsonError(
