@@ -2,6 +2,9 @@
 
 A manifest is believed only byte for byte as it was written: its last key, the seal, is the hash of the rest. A seal
 finds damage and careless edits. It is no signature: whoever can write the file can seal it again.
+
+Commands write only over files that are this package's own, and remove only those: a file is `ours` if a manifest lists
+it and its content still has the hash that stands there. Everything else in a folder is a stranger's.
 """
 
 from __future__ import annotations
@@ -82,10 +85,10 @@ def read_manifest(path: Path, remedy: str) -> dict[str, Any]:
 
 
 def parse_manifest(content: bytes) -> dict[str, Any]:
-    """Return what the content of a manifest says, without its seal.
+    """Return what the bytes of a manifest say, without its seal.
 
     Raises:
-        DamagedError: it is not as it was written; the words do not name the file.
+        DamagedError: the manifest is not as it was written; the words do not name the file.
     """
     try:
         record = strict_json(content)
@@ -102,6 +105,7 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
         raise DamagedError(
             "it has been changed since it was written: its seal does not match its content"
         )
+    # Not every manifest lists files.
     files = record.get(FILES, {})
     is_table = isinstance(files, dict)
     if not is_table or any(not isinstance(sha256, str) for sha256 in files.values()):
@@ -111,7 +115,9 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def another_shape(path: Path, remedy: str) -> Iterator[None]:
-    """Refuse a sealed manifest that lacks what the block reads of it, or has something else there.
+    """Refuse a sealed manifest that lacks a field which the block reads, or has something else there.
+
+    An earlier version of this package may have written it so.
 
     Args:
         path: the manifest.
@@ -122,6 +128,7 @@ def another_shape(path: Path, remedy: str) -> Iterator[None]:
     """
     try:
         yield
+    # A UserError is a ValueError, but has a sentence of its own.
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -159,36 +166,40 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str) -> None:
 def strangers(
     folder: Path, ours: Mapping[str, str], among: Iterable[str] = ()
 ) -> list[str]:
-    """Return what is in a folder that this package did not write there, or that was changed since, by path below it.
+    """Return the paths, below a folder, of files that this package did not write there or that were changed since.
 
-    Whatever removes or replaces something in a folder that a user named asks this first. What a killed process left of
+    Whatever removes or replaces something in a folder that a user named calls this first. What a killed process left of
     a write is this package's.
 
     Args:
-        folder: the folder; nothing is in one that is not there.
+        folder: the folder; one that is not there has no files.
         ours: the SHA-256 of each file that was written there, by its path; "" where any content is ours.
-        among: names in the folder, of files or of folders with all that is in them; everything by default.
+        among: names in the folder to look at: files, or folders with all that is in them; everything by default.
     """
     tops = [folder / name for name in among] or [folder]
-    found = []
+    others = []
     for path in _files_of(tops):
         name = path.relative_to(folder).as_posix()
         if not _is_ours(path, ours.get(name)):
-            found.append(name)
-    return found
+            others.append(name)
+    return others
 
 
 def written_by(record: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file that a record of ours lists, by path; "" for itself. Nothing without one.
+    """Return which files of a folder are ours by a record in it, as `strangers` takes them.
 
-    Of a damaged one only itself is known to be ours.
+    Returns:
+        The SHA-256 of each file that the record lists, by path, and "" for the record itself: any content of it is
+        ours. Empty where there is no record of ours.
     """
     try:
         content = read_bounded(record)
     except (OSError, UserError):
         return {}
+    # Every record of this package has a seal: without it, the file is another program's.
     if SEAL.encode() not in content:
         return {}
+    # Of a damaged record, what it lists is not believed.
     files: dict[str, str] = {}
     with contextlib.suppress(DamagedError):
         files = parse_manifest(content).get(FILES, {})
@@ -202,9 +213,9 @@ def refuse_strangers(
 
     Args:
         folder: the folder.
-        ours: as of `strangers`.
-        remedy: why they are in the way and what to do, as the sentence ends.
-        among: as of `strangers`.
+        ours: as `strangers` takes it.
+        remedy: the end of the sentence: why these files are in the way, and what to do.
+        among: as `strangers` takes it.
 
     Raises:
         UserError: the sentence names the others' files.
@@ -217,12 +228,14 @@ def refuse_strangers(
 def check_outputs(
     folder: Path, contents: Mapping[str, str], record: Path | None = None
 ) -> None:
-    """Refuse to write files where others of their names are: neither what the record lists, nor the same already.
+    """Refuse to write files over files of others.
+
+    A file that is there may be written over if the record lists it, or if it already has the bytes to be written.
 
     Args:
         folder: where the files go.
-        contents: the SHA-256 of each, by its path below the folder; "" for the record.
-        record: the manifest or provenance that lists what was written there before.
+        contents: the SHA-256 of each file to be written, by its path below the folder; "" for the record.
+        record: the manifest or provenance that lists what was written there before; None: there is none.
 
     Raises:
         UserError: the sentence names the others' files.
@@ -230,7 +243,8 @@ def check_outputs(
     ours = {} if record is None else written_by(record)
     others = strangers(folder, ours, contents)
     if others:
-        # A killed call may have written files before their record: files that are the same bytes are ours.
+        # A killed call may have written files before their record: files that are the same bytes are ours. A record
+        # has no hash here: one that `written_by` does not know is another program's.
         same = {name: sha256 for name, sha256 in contents.items() if sha256}
         remedy = (
             "which this command did not write, or which were changed since; choose another --out, or move them "
@@ -241,10 +255,14 @@ def check_outputs(
 
 @contextlib.contextmanager
 def outputs_folder(folder: Path, record: str = "") -> Iterator[Path]:
-    """Yield a folder whose files move into `folder` when the block ends well, the record last.
+    """Yield a temporary folder whose files move into `folder` when the block ends well.
+
+    Args:
+        folder: where the files go.
+        record: name of the manifest or provenance that the block writes, which lists the other files; empty: none.
 
     Raises:
-        UserError: as of `check_outputs`; nothing was moved then.
+        UserError: files of others are in the way (`check_outputs`); nothing was moved.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with temporary_folder(folder / "made") as making:
@@ -253,7 +271,7 @@ def outputs_folder(folder: Path, record: str = "") -> Iterator[Path]:
         for path in _files_of([making]):
             contents[path.relative_to(making).as_posix()] = sha256_file(path)
         # The record moves last (False sorts before True): a folder that has a record is whole.
-        names = sorted(contents, key=record.__eq__)
+        names = sorted(contents, key=lambda name: name == record)
         if record:
             contents[record] = ""
         check_outputs(folder, contents, folder / record if record else None)
@@ -272,6 +290,12 @@ def _files_of(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _is_ours(path: Path, sha256: str | None) -> bool:
+    """Return whether a file is this package's own.
+
+    Args:
+        path: the file.
+        sha256: the hash of what was written there; "": any content is ours; None: nothing was.
+    """
     if is_temporary(path.name):
         return True
     if sha256 is None:
@@ -286,14 +310,14 @@ def _is_ours(path: Path, sha256: str | None) -> bool:
 
 
 def remove_ours(folder: Path, ours: Mapping[str, str]) -> list[str]:
-    """Remove what was written into a folder, in that order, and the folder if nothing else is in it.
+    """Remove the files that this package wrote into a folder, and the folder if nothing else is in it.
 
     Args:
         folder: the folder.
-        ours: as of `strangers`.
+        ours: as `strangers` takes it; files are removed in this order.
 
     Returns:
-        What else is in it and stays.
+        The paths, below the folder, of other files, which stay.
     """
     others = strangers(folder, ours)
     if not others:
@@ -310,18 +334,21 @@ class VerifiedFile:
     """A file that is read only if its content has the known hash: checked when first opened and after each change."""
 
     path: Path
-    """Where it is."""
+    """The path of the file."""
     sha256: str
-    """What its content hashes to."""
+    """The SHA-256 that its content must have."""
     bytes: int = -1
-    """Its size, where it is known: another one is refused without reading the file."""
+    """The size that the file must have, which is compared without reading it; -1: not known."""
     _seen: tuple[int, ...] | None = None
+    """The `state_of` the file when its content had the hash; None: not yet."""
 
     def open(self) -> int:
-        """Return a descriptor of the file, for reading, hashed if it has not been or if it has changed since.
+        """Return a descriptor of the file, for reading, once its content was compared with the hash.
+
+        A file that has not changed since it was last compared is not read again.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no such file.
             UserError: it is no regular file.
             DamagedError: its content is another; the words do not name the file.
         """
@@ -329,6 +356,7 @@ class VerifiedFile:
         try:
             state = state_of(os.fstat(descriptor))
             if state != self._seen:
+                # Should the file turn out damaged, nothing of it counts as compared.
                 self._seen = None
                 _, _, size, _ = state
                 if self.bytes not in (-1, size):
@@ -345,25 +373,27 @@ class VerifiedFile:
         return descriptor
 
     def is_seen(self, descriptor: int) -> bool:
-        """Return whether an open file is still the one that was hashed, and still has a name."""
+        """Return whether an open file is still the one that was compared with the hash, and still has a name."""
         # A file without a name was replaced: whoever opens the path now reads another file.
         status = os.fstat(descriptor)
         return state_of(status) == self._seen and status.st_nlink > 0
 
     def trust(self, descriptor: int) -> None:
-        """Take a file that this process has just written and hashed as seen."""
+        """Take an open file as compared with the hash: this process has just written and hashed it."""
         self._seen = state_of(os.fstat(descriptor))
 
 
 _files: dict[tuple[Path, str], VerifiedFile] = {}
+"""The files that `check_file` has compared in this process, by path and hash."""
 
 
 def check_file(path: Path, sha256: str) -> None:
     """Compare a file with its hash, once in this process as long as it does not change.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no such file.
         UserError: it is no regular file.
         DamagedError: its content is another; the words do not name the file.
     """
-    os.close(_files.setdefault((path, sha256), VerifiedFile(path, sha256)).open())
+    file = _files.setdefault((path, sha256), VerifiedFile(path, sha256))
+    os.close(file.open())

@@ -33,21 +33,23 @@ from pretraining.data.corpus import open_documents
 from pretraining.data.tokenizer import train_tokenizer
 
 CURVES = Path(__file__).with_name("curves")
-"""Its study and settings."""
+"""Folder with the study file and the settings of `curves`."""
 
 SETTINGS = "settings.toml"
 """The settings of `clm-or-mlm workflow`, in the folder of each toy study."""
 
 TUNED = ("sst2", "nq")
-"""The datasets of its fine-tunings."""
+"""The datasets that the study fine-tunes models on."""
 
 MOST_EXAMPLES = {"SC": (3_200, 600), "IR": (1_800, 150)}
-"""By task, the most examples to train on, and in each of the other splits."""
+"""By task, the most examples in the training split, and in each of the other splits."""
 
 Item = TypeVar("Item")
 
 _VOCAB = 2_048
+"""Tokens of the tokenizer's vocabulary."""
 _TOKENIZER_DOCUMENTS = 100
+"""Documents that the tokenizer is trained on, the first of the text."""
 
 
 def prepare(
@@ -56,9 +58,9 @@ def prepare(
     """Write the files from which `clm-or-mlm workflow` makes `curves`; a folder that is prepared stays as it is.
 
     Args:
-        data: folder of documents in `text`, and of sst2, nq and msmarco in the local form.
+        data: folder with documents in `text`, and with the datasets sst2, nq and msmarco as this package stores them.
         study: the study's folder.
-        sizes: as `MOST_EXAMPLES`.
+        sizes: numbers of examples, as `MOST_EXAMPLES`.
 
     Raises:
         UserError: `data` lacks a part, or `study` was prepared from something else.
@@ -83,6 +85,7 @@ def prepare(
     documents = islice(open_documents([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
     texts = [document.text for document in documents]
     train_tokenizer(texts, _VOCAB).save(study / "tokenizer")
+    # Which model of the study stands in the place of which of the paper's, as in the runs that the package contains.
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
     # The shipped logs and floors belong to the shipped runs, not to those that will be made.
     stand_ins.pop("logs", None)
@@ -99,9 +102,16 @@ def prepare(
 def _write_sample(
     whole: LocalDataset, sizes: Mapping[str, tuple[int, int]], out: Path
 ) -> None:
-    """Write as many rows of a dataset as `sizes` allows."""
+    """Write as many rows of a dataset as `sizes` allows, as a dataset of the same name.
+
+    Args:
+        whole: the dataset.
+        sizes: numbers of examples, as `MOST_EXAMPLES`.
+        out: folder of datasets.
+    """
     task = whole.dataset.task
     train, rest = sizes[task]
+    # Rows of retrieval depend on each other: judgements name questions and documents.
     if task == "IR":
         tables = _retrieval(whole, train, rest)
     else:
@@ -118,7 +128,14 @@ def _write_sample(
 def write_sample(
     whole: LocalDataset, tables: Mapping[str, pa.Table], choice: str, out: Path
 ) -> None:
-    """Write some rows of a dataset as one of the same name; `choice` says in words which they are."""
+    """Write some rows of a dataset as a dataset of the same name.
+
+    Args:
+        whole: the dataset.
+        tables: the chosen rows of each of its tables.
+        choice: which rows these are, in words, for the manifest.
+        out: folder of datasets.
+    """
     manifest = whole.manifest
     files = replace(
         whole.dataset.files, licence=manifest.licence, citation=manifest.citation
@@ -141,21 +158,33 @@ def write_sample(
 
 
 def _rows(whole: pa.Table, count: int) -> pa.Table:
+    """Return at most `count` rows of a table, at even distances."""
     return whole.take(spread(range(whole.num_rows), count))
 
 
 def _retrieval(whole: LocalDataset, train: int, rest: int) -> dict[str, pa.Table]:
-    """Return some questions of each split, their judgements, and only the documents that these name."""
-    queries, judged = [], []
+    """Return tables of a smaller retrieval dataset.
+
+    They hold some questions of each split, the judgements of these questions (qrels), only the documents that these
+    judgements name, and some pairs of question and document to train on.
+
+    Args:
+        whole: the dataset.
+        train: most pairs.
+        rest: most questions of each split.
+    """
+    queries, judgements = [], []
     for split in ("validation", "test"):
+        # Conditions on columns, which `filter` applies to each row.
         is_of_split = pc.field("split") == split
         sample = _rows(whole.tables["queries"].filter(is_of_split), rest)
         queries.append(sample)
         is_of_sample = pc.field("query_id").isin(sample["id"])
-        judged.append(whole.tables["qrels"].filter(is_of_split & is_of_sample))
-    qrels = pa.concat_tables(judged)
+        judgements.append(whole.tables["qrels"].filter(is_of_split & is_of_sample))
+    qrels = pa.concat_tables(judgements)
     corpus = whole.corpus.filter(pc.field("id").isin(qrels["doc_id"]))
     tables = {"queries": pa.concat_tables(queries), "qrels": qrels, "corpus": corpus}
+    # A dataset that only tests retrieval has no pairs.
     if "pairs" in whole.tables:
         tables["pairs"] = _rows(whole.tables["pairs"], train)
     return tables
@@ -165,7 +194,7 @@ def spread(rows: Sequence[Item], count: int) -> list[Item]:
     """Return at most `count` rows, at even distances."""
     if count >= len(rows):
         return list(rows)
-    # Such files run through one source or topic after another, so that the first rows would all be of one.
+    # Files of datasets run through one source or topic after another, so that the first rows would all be of one.
     places = [number * len(rows) // count for number in range(count)]
     return [rows[place] for place in places]
 

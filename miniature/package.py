@@ -19,6 +19,7 @@ from common.reading import read_json
 from pretraining.training.log import LOG, read_log, write_log
 
 _COLUMNS = ("step", "split", "objective", "ratio", "stage", "lr", "predicted")
+"""Columns of a log that are copied as they are; the loss is rounded, and all other columns are left out."""
 
 
 def package(study: Path, example: Path) -> None:
@@ -41,16 +42,17 @@ def package(study: Path, example: Path) -> None:
     stand_ins = read_json(study / STAND_INS, "prepare the study again")
     content = json.dumps({**stand_ins, "logs": "logs"}, indent=1)
     write_text(example / STAND_INS, f"{content}\n")
-    kept = []
+    copied_rows = []
     for log in sorted((study / "pretraining" / "stages").glob(f"*/{LOG}")):
         rows = read_log(log)
-        validated = {row["step"] for row in rows if row["split"] == "validation"}
+        validated_steps = {row["step"] for row in rows if row["split"] == "validation"}
         for row in rows:
             # The figures draw validation losses: rows of steps without one would take megabytes.
-            if row["step"] in validated:
+            if row["step"] in validated_steps:
+                # A row of validation has no learning rate.
                 columns = {key: row[key] for key in _COLUMNS if key in row}
-                kept.append({**columns, "loss": round(row["loss"], 5)})
-    write_log(example / "logs" / LOG, kept)
+                copied_rows.append({**columns, "loss": round(row["loss"], 5)})
+    write_log(example / "logs" / LOG, copied_rows)
 
 
 def main(argv: Sequence[str]) -> None:
