@@ -283,7 +283,7 @@ def _shards(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
 
 def _training(out: Path, compared: set[Path]) -> Iterator[Verdict]:
     """Yield the verdicts on the stages, models and starts in a training's --out."""
-    # `[!.]*`: hidden folders hold unfinished writes.
+    # `[!.]*` leaves out names that begin with a dot: unfinished writes, and leases.
     for stage in sorted((out / "stages").glob("[!.]*")):
         yield from _stage(stage, compared)
     for part in ("models", "starts"):
@@ -353,6 +353,7 @@ def _stage_log(
     from pretraining.training import checkpoints
 
     log = folder / LOG
+    # `read_log` adds a sentence on each fault to this list, and leaves the faulty lines out.
     faults: list[str] = []
     rows = read_log(log, faults)
     steps = [row["step"] for row in rows if row["split"] == "train"]
@@ -452,16 +453,17 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
             problems, runs = table.problems, len(table.runs)
         except RefusedStoreError as error:
             problems, runs = tuple(error.problems), 0
-    damaged = []
+    damaged_paths = []
     for problem in problems:
         kind = "missing"
         # Harmless problems are runs that are unfinished or not there: what is there is used.
         if not problem.harmless:
             kind = "damaged"
-            damaged.append(problem.path.removesuffix("/"))
+            damaged_paths.append(problem.path.removesuffix("/"))
         yield Verdict(kind, problem.path, problem.sentence)
 
-    # The state of each run is read too: for it, every file of the run is compared with its hash.
+    # The state of each run is read too: for it, every file of the run is compared with its hash. Runs of the authors'
+    # release have no hashes.
     unsealed_runs = 0
     run_store = RunStore(store, datasets)
     for cell in scan.cells:
@@ -476,7 +478,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
             # A run is not named again if a problem names its file or a folder around it.
             is_named = any(
                 str(path).startswith(name) or name.startswith(str(path))
-                for name in damaged
+                for name in damaged_paths
             )
             if fault and not is_named:
                 yield Verdict("damaged", path, fault)
@@ -571,6 +573,7 @@ def _model(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
 
 
 def _left_to_check(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
+    """Yield nothing: `check` finds that nothing was compared, and checks the folder as an encoder of others."""
     del folder, compared
     return iter(())
 
@@ -590,6 +593,7 @@ _KINDS = (
     _Kind(is_here=_is_kept, check=_kept, is_all=True),
     _Kind(is_here=_is_named_encoder, check=_left_to_check, is_all=True),
     _Kind(is_here=_is_model, check=_model, is_all=True),
+    # Any folder may hold records.
     _Kind(is_here=lambda _: True, check=_listed),
 )
 """Kinds of folder, in the order in which a folder is compared with them."""

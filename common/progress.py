@@ -86,7 +86,9 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
                 rate = progress_here / (now - self._began)
                 seconds = (self._total - done) / rate
                 eta = f"{tqdm.format_interval(seconds)} to go"
-            percent = 100 * done / max(self._total, 1e-9)  # a total of 0 is not divided by
+            percent = (
+                100 * done / max(self._total, 1e-9)
+            )  # a total of 0 is not divided by
             logger.info("%s: %.1f %%, %s, %s", self._what, percent, eta, note)
 
     def __exit__(self, *error: object) -> None:
