@@ -128,8 +128,8 @@ def program(name: str, description: str | None = None) -> App:
     """Return a program without commands.
 
     Args:
-        name: how it is started, such as `clm-or-mlm`.
-        description: shown above the list of its commands as it is; by default the help of what it does without one.
+        name: how the program is started, such as `clm-or-mlm`.
+        description: text above the list of its commands, shown as it is; None: the docstring of its default command.
     """
     app = App(
         name=name,
@@ -208,7 +208,7 @@ def _sentence_on(error: CycloptsError) -> str:
 
 
 def _not_a_number(error: CoercionError) -> str:
-    """Return what is wrong where an option takes a number: `--tokens takes a number such as 1e+09, not '1Bn'`."""
+    """Return what is wrong where an option takes a number: `--tokens takes a number such as 1e9, not '1Bn'`."""
     assert error.token is not None and error.argument is not None
     word = error.token.value
     kind = "a whole number" if error.target_type is int else "a number"

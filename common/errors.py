@@ -90,6 +90,7 @@ def path_hint(path: Path, holds: str) -> str:
     # A folder on the way to the one that was meant may hold anything.
     pattern = holds if is_last_part else "*"
     try:
+        # A file, in which nothing is, has no match either.
         names = sorted(
             entry.name for entry in folder.iterdir() if any(entry.glob(pattern))
         )

@@ -78,7 +78,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
     Args:
         model: a folder, or a hub id: OWNER/NAME.
         revision: branch, tag or commit of a hub id; None: the hub's main branch.
-        code: whether to fetch the Python files of a hub id, too.
+        code: whether to fetch the Python files of a hub id as well.
 
     Raises:
         UserError: there is no such folder, or one with a revision; it is no model; or the hub cannot give it.

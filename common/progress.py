@@ -86,9 +86,8 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
                 rate = progress_here / (now - self._began)
                 seconds = (self._total - done) / rate
                 eta = f"{tqdm.format_interval(seconds)} to go"
-            percent = (
-                100 * done / max(self._total, 1e-9)
-            )  # a total of 0 is not divided by
+            # The total may be 0.
+            percent = 100 * done / max(self._total, 1e-9)
             logger.info("%s: %.1f %%, %s, %s", self._what, percent, eta, note)
 
     def __exit__(self, *error: object) -> None:
