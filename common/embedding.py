@@ -157,7 +157,7 @@ def write_pooling(
     # The older spelling: of all switches, only that of the mode is on.
     for name, switch in _SWITCHES.items():
         pooling[f"pooling_mode_{switch}"] = name == mode
-    # A prompt's tokens count in the mean as well.
+    # The tokens of a prompt count in the vector as well.
     pooling["include_prompt"] = True
     _write(folder / _POOLING / "config.json", pooling)
     if longest is not None:
@@ -217,8 +217,8 @@ def _as_listed(
             continue
         # The first part is the transformer. Behind it, Normalize may be left out: a cosine does not depend on a
         # vector's length. Any other part, such as Dense, changes the vector and is not computed here.
-        without_effect = "Transformer" if place == 0 else "Normalize"
-        if not is_known or name != without_effect:
+        expected = "Transformer" if place == 0 else "Normalize"
+        if not is_known or name != expected:
             others.append(name)
     limits = _content(folder / LIMITS)
     return Embedding(

@@ -151,7 +151,7 @@ def read_settings(
         if key not in keys:
             raise UserError(f"{prefix}{_unknown(key, kind)}{suffix}")
         is_whole_number = keys[key].hint is int
-        flat[key] = _plain(value, words=is_whole_number and not typed)
+        flat[key] = _plain(value, from_text=is_whole_number and not typed)
     # The class has a field for each group, so the values of a group's keys become a table of their own.
     table: dict[str, Any] = {key.group: {} for key in keys.values() if key.group}
     for key, value in flat.items():
@@ -182,13 +182,18 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _plain(value: object, *, words: bool = False) -> object:
-    """Return a value as the library takes it: lists as tuples, whole floats as int; with `words` also the text 1e6."""
+def _plain(value: object, *, from_text: bool = False) -> object:
+    """Return a value as the library takes it: lists as tuples, whole floats as int.
+
+    Args:
+        value: the value as a file or a word after `--set` says it.
+        from_text: whether a text such as 1e6 becomes a number as well.
+    """
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
-    if words and isinstance(value, str) and "e" in value.lower():
+    if from_text and isinstance(value, str) and "e" in value.lower():
         # A text that is not a number stays as it is: the library refuses it.
         with contextlib.suppress(ValueError):
             value = float(value)
@@ -239,7 +244,8 @@ def _place_of(kind: type, parts: tuple[int | str, ...]) -> _Place:
         # In a file, a group's settings stand among those around them: the group is not a table.
         if not _is(hint, Group):
             # What was the key so far is a table that has the new key.
-            tables, key = f"{tables}.{key}".strip("."), part
+            tables = f"{tables}.{key}".strip(".")
+            key = part
     return _Place(tables, key, hint, holder, is_in_list)
 
 

@@ -75,7 +75,7 @@ class TableRow:
     labels: tuple[str, ...]
     model: str
     cells: tuple[tuple[TableEntry, AuditedCell | None], ...]
-    """Each cell with its comparison with the published one; None where the paper has no such cell."""
+    """Each cell, and how the runs compare with the published cell; None where the paper has no such cell."""
 
     @property
     def compares(self) -> str:
@@ -85,7 +85,7 @@ class TableRow:
         ]
         if "differs" in agreements:
             return "differs"
-        # Scores of other networks or metrics are not compared: only that they are there tells that a cell has runs.
+        # Scores of other networks or metrics are not compared; that they are there still tells that a cell has runs.
         has_runs = any(cell.recomputed for cell, _ in self.cells)
         has_agreement = any(agreements)  # None for a cell that was not compared
         if has_runs or has_agreement:
