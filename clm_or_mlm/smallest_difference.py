@@ -99,7 +99,7 @@ def study_document(
         price: price of an hour of the device; None: no money is counted.
     """
     document = plan_document(plan, device=device, price=price)
-    # How many pretrainings each arm has.
+    # How many pretrainings each arm has, by the name of the arm.
     arms = Counter(arm_of(model.name)[0] for model in plan.models)
     # One arm: nothing is compared.
     if len(arms) < 2:
