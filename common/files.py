@@ -166,7 +166,8 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             if path.is_dir() and not path.is_symlink():
                 target = folder / (name or short)
                 if path.name.endswith(_OLD) and not target.exists():
-                    # The old folder was moved aside to be replaced, and the new one never came: restore it.
+                    # The old folder was moved aside to be replaced, and the new one never came: restore it. Then
+                    # nothing is left to remove.
                     path.rename(target)
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -265,6 +266,7 @@ def append_bytes(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        # The file's content is on the disk, but not yet its name.
         if is_new:
             sync_folder(path.parent)
 

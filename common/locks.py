@@ -75,8 +75,8 @@ def try_lease(
 
     Yields None if the block has the lease, else who holds it: `process 12 on host x`.
 
-    A lease of a process of this machine that has ended is taken at once, another when it was not touched for two
-    minutes.
+    A lease that another process has left is taken: at once if that process ran on this machine and has ended, else when
+    the lease was not touched for two minutes.
 
     Args:
         path: the lease's file, removed at the end.
