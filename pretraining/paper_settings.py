@@ -56,11 +56,11 @@ class Shape(FileSettings):
             raise UserError(
                 f"hidden / heads must be even for the rotary embedding, not {self.hidden} / {self.heads}"
             )
-        for name, most in _MOST_OF_FRACTIONS.items():
+        for name, largest in _MOST_OF_FRACTIONS.items():
             value = getattr(self, name)
-            if not 0 < value <= most:
+            if not 0 < value <= largest:
                 raise UserError(
-                    f"{name} must be above 0 and at most {most:g}, not {value}"
+                    f"{name} must be above 0 and at most {largest:g}, not {value}"
                 )
 
     @property
