@@ -459,7 +459,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
         # Harmless problems are runs that are unfinished or not there: what is there is used.
         if not problem.harmless:
             kind = "damaged"
-            damaged_paths.append(problem.path.removesuffix("/"))
+            damaged_paths.append(Path(problem.path))
         yield Verdict(kind, problem.path, problem.sentence)
 
     # The state of each run is read too: for it, every file of the run is compared with its hash. Runs of the authors'
@@ -477,8 +477,8 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
                 unsealed_runs += 1
             # A run is not named again if a problem names its file or a folder around it.
             is_named = any(
-                str(path).startswith(name) or name.startswith(str(path))
-                for name in damaged_paths
+                path.is_relative_to(damaged) or damaged.is_relative_to(path)
+                for damaged in damaged_paths
             )
             if fault and not is_named:
                 yield Verdict("damaged", path, fault)

@@ -352,13 +352,15 @@ def _counts(comparison: Comparison) -> str:
     """Return a sentence with the number of datasets on which each of two models is ahead, or that are not decided."""
     first, second = comparison.contestants.models
     counts = Counter(difference.outcome for difference in comparison.differences)
-    missing = comparison.differences[0].result.missing
+    reasons = [
+        one.result.missing for one in comparison.differences if one.outcome == UNKNOWN
+    ]
     words = {
         AHEAD: f"{first} is ahead",
         BEHIND: f"{second} is ahead",
         EQUAL: "practically equal",
         OPEN: "open",
-        UNKNOWN: f"not tested ({missing})",
+        UNKNOWN: f"not tested ({', '.join(dict.fromkeys(reasons))})",
     }
     clauses = []
     for outcome, word in words.items():

@@ -138,10 +138,10 @@ class Watchdog(AbstractContextManager["Watchdog"]):
                 self._report()
             after = self._reports()
         except RuntimeError:
-            # The store is gone, so the first rank, which keeps it, has ended. The others count as running: reports are
-            # made up for them that differ from `before`.
-            before = {}
-            after = {rank: _Report(0, 0, 0, "the first node") for rank in world[1:]}
+            # The store is gone, so the first rank, which keeps it, has ended. Reports are made up: the first rank's is
+            # the same as before, so that it counts as stopped, and the others' are new.
+            before = {0: _Report(0, 0, 0, "the first node")}
+            after = before | {rank: _Report(0, 0, 0, "") for rank in world[1:]}
         # The ranks that have stopped: without a report, or with the same report as before.
         lost = []
         for rank in world:

@@ -48,9 +48,10 @@ def judged_pairs(
     elif is_text(path):
         for number, line in lines(path):
             fields = fields_of(line)
-            is_header = number == 1 and fields[0].lower() in JUDGEMENTS["query"]
-            if is_header or not any(fields):
+            if not any(fields):
                 continue
+            if number == 1 and fields[0].lower() in JUDGEMENTS["query"]:
+                continue  # the names of the columns
             # TREC has a second column between query and document, which is always 0 or Q0 and says nothing.
             if len(fields) == 4:
                 fields = [fields[0], *fields[2:]]

@@ -294,6 +294,11 @@ def test_a_judgement_that_says_two_things_or_none_is_refused(
         judgements([path], DatasetFiles())
 
 
+def test_a_file_of_judgements_may_begin_with_an_empty_line(put: Put) -> None:
+    path = put("a.tsv", "\nq\td\t1\n")
+    assert judgements([path], DatasetFiles()) == [("q", "d", 1)]
+
+
 @pytest.mark.parametrize("name", ["b.tsv", "b.jsonl", "b.json"])
 def test_a_pair_that_two_files_judge_differently_is_refused(
     name: str, put: Put
