@@ -1,8 +1,15 @@
-"""The jobs of a study, with their commands and what each takes.
+"""The jobs of a study: their commands, what each makes and needs, and the time and space that each takes.
 
-`workflow_of` plans them in the order of a study: datasets and shards, trunks and stages, models, fine-tuning cells,
-tables. Everything comes from `pretraining.plan.study_plan` and `benchmarks.protocol`; nothing is listed here a second
-time.
+`workflow_of` plans the jobs in the order of a study: datasets and shards, trunks and stages, models, fine-tuning cells,
+tables. Which stages and cells there are is defined in `pretraining.plan.study_plan` and `benchmarks.protocol`.
+
+Words:
+
+- a stage is a stretch of a model's pretraining with one objective; a trunk is a stage at whose checkpoints other stages
+  begin, and models may share it;
+- a model's last stage has the model's name, unless the model is a checkpoint of a stage that goes on;
+- a cell is one model on one dataset: its fine-tuning runs with every learning rate and seed;
+- a job's marker is the file that says that the job is done; jobs wait for each other by their markers.
 """
 
 from __future__ import annotations
@@ -47,13 +54,15 @@ from workflow.study_settings import StudySettings
 _ROW_BYTES = 200_000
 """Bytes of a run's results, on the high side."""
 _SHARD_BYTES = 33.5e6
-"""What a shard of 4,096 records is."""
+"""Bytes of a shard of 4,096 records."""
 _CHECKPOINT_FILES = 12
 """Files of a checkpoint, or of an exported model with its log, on the high side."""
 _TOKENS_PER_CORE_HOUR = 1.5e9
-"""Tokens that one core of the shard writer turns out in an hour, on the low side."""
+"""Tokens that the shard writer writes in an hour on one core, on the low side."""
 _EXPORT_HOURS = 0.05
+"""Hours of the job that exports a trained model."""
 _TABLE_HOURS = 0.2
+"""Hours of the job that makes tables, claims and figures."""
 
 _FREE = (
     "--device",
@@ -62,16 +71,16 @@ _FREE = (
     "--retry-failed",
     "--workers",
 )
-"""Options that decide no result: the runs' own records leave them out too (`benchmarks.sweep.run_jobs`)."""
+"""Options that change no result; the runs' own records leave them out as well (`benchmarks.sweep.run_jobs`)."""
 
 
 def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workflow:
-    """Return every job of a target.
+    """Return every job that a target needs.
 
     Args:
-        target: as `models_of` takes it.
+        target: what is made, as `models_of` takes it: `figure3`, `all`, a model's name.
         settings: the study's settings.
-        image: the image that jobs run in.
+        image: the image file that jobs run in; empty: this environment.
 
     Raises:
         UserError: an unknown target or a study that cannot be read.
@@ -80,17 +89,18 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
     models = models_of(target, study)
     planner = _Planner(study=study, settings=settings, models=models)
 
-    # First, what pretraining and fine-tuning read.
+    # First the datasets and shards, which fine-tuning and pretraining read.
     jobs: list[Job] = []
     if settings.make_datasets:
         jobs.append(planner.datasets())
     jobs.append(planner.shards())
 
-    # Pretraining: a trunk that models share is planned for each model; by its marker it becomes one job.
+    # Pretraining. A trunk that models share is planned once for each of them, each time with the same marker:
+    # `by_marker` below makes one job of these.
     for model in models:
         jobs += planner.pretraining(model)
 
-    # Fine-tuning, then the tables of all cells.
+    # Fine-tuning, then the tables, which need all cells.
     cells = [cell for model in models for cell in planner.cells(model)]
     tables = planner.analysis(target, cells)
 
@@ -111,7 +121,7 @@ def workflow_of(target: str, settings: StudySettings, image: str = "") -> Workfl
 
 @dataclass(frozen=True, kw_only=True)
 class _Planner:
-    """Plans jobs for some models of a study, each method those of one kind."""
+    """Plans the jobs of some models of a study; each method plans one kind of job."""
 
     study: Study
     settings: StudySettings
@@ -119,7 +129,11 @@ class _Planner:
 
     @cached_property
     def plan(self) -> Plan:
-        """All stages of the study: `train TRUNK` trains a shared trunk as far as any of its models needs."""
+        """The plan of all stages of the study, and not only of those that `models` need.
+
+        `train TRUNK` trains a trunk as far as any model of the study needs it, so its job is planned as long.
+        """
+        # A target may be a model that the study's file does not list.
         known = (*self.study.models.values(), *self.models)
         models = {model.name: model for model in known}
         return plan_of(tuple(models.values()), self.study)
@@ -140,26 +154,30 @@ class _Planner:
             makes=tuple(f"data/{name}/manifest.json" for name in names),
             description={"made up with": _deciding(made_up)},
             limit_hours=self.settings.hours("cpu"),
+            # 2 GB suffice; a site that refuses --mem has memory_gb = 0, which stays 0.
             memory_gb=min(2.0, self.settings.memory_gb),
         )
 
     def shards(self) -> Job:
-        """Return the job that writes the shards, after it has trained a tokenizer where the settings say so."""
+        """Return the job that writes the shards, and before that trains a tokenizer where the settings say so."""
         settings = self.settings
         commands: list[Command] = []
         tokenizer = settings.tokenizer
         if settings.train_tokenizer:
+            # The trained tokenizer is a folder in the study's folder.
             tokenizer = "tokenizer"
             words = ("tokenizer", "--train", *settings.text, "--out", tokenizer)
             commands.append((*words, "--vocab", str(settings.train_tokenizer)))
         words = ("shards", "--source", *settings.text, "--tokenizer", tokenizer)
         commands.append((*words, "--out", "shards", *settings.shard_options))
+        # Only the models of the target decide how much text is needed, so this is not `self.plan`.
         plan = plan_of(self.models, self.study)
         return Job(
             kind=JOB_KINDS["shards"],
             name="shards",
             commands=tuple(commands),
             makes=("shards/manifest.json",),
+            # 0: any number of tokens will do, since training repeats the text.
             tokens=0.0 if settings.repeat_text else plan.data_tokens,
             description={
                 "text": settings.text,
@@ -167,6 +185,7 @@ class _Planner:
                 "options": _deciding(settings.shard_options),
             },
             network=any(word.startswith("hf:") for word in settings.text),
+            # A job without GPUs: these are hours of the whole job.
             gpu_hours=plan.data_tokens / _TOKENS_PER_CORE_HOUR / settings.cpus,
             disk_bytes=plan.data_bytes,
             files=math.ceil(plan.data_bytes / _SHARD_BYTES),
@@ -174,13 +193,16 @@ class _Planner:
         )
 
     def pretraining(self, model: Model) -> Iterator[Job]:
-        """Yield the jobs of a model's stages and its own, which trains the last stage and exports."""
+        """Yield a job for each stage of a model, then the model's own job, which exports the model.
+
+        Jobs of other models that this one continues are among them.
+        """
         for stage in model.stages:
-            # The model's own job trains its last stage, and exports it.
+            # A last stage with the model's name is trained by the model's own job, below.
             if stage.name == model.name:
                 continue
             if stage.name in self.study.models:
-                # This model continues a decayed model, which another job trains.
+                # This stage is the last one of another model, which this model continues.
                 yield from self.pretraining(self.study.models[stage.name])
             else:
                 planned = self.stages[stage.name]
@@ -189,19 +211,25 @@ class _Planner:
         yield self._training(JOB_KINDS["model"], model.name, last)
 
     def _training(self, kind: JobKind, name: str, stage: PlannedStage) -> Job:
-        """Return the job that trains a stage, or that of model `name`, which exports `stage`, the model's last one.
+        """Return the job that trains a stage, or the job of a model.
 
-        A model's job trains that stage itself where the stage has the model's name; else another job has trained it,
-        and this one only exports.
+        Args:
+            kind: `stage`, or `model` for a model's job, which also exports the model.
+            name: the stage's or the model's.
+            stage: the stage; for a model its last stage. The model's job trains it where it has the model's name. Else
+                another job trains it, and the model's job only exports a checkpoint of it.
         """
         settings = self.settings
         trains = stage.name == name
-        parent = stage.parent if trains else stage.name
+        # The job needs the stage whose checkpoint it continues or exports; None where it continues no stage.
+        needed_stage = stage.parent if trains else stage.name
         needs = [marker("shards", "shards")]
-        if parent is not None:
-            is_model = parent in self.study.models
-            needs.append(marker("model" if is_model else "stage", parent))
+        if needed_stage is not None:
+            # A stage with a model's name is trained by that model's job.
+            is_model = needed_stage in self.study.models
+            needs.append(marker("model" if is_model else "stage", needed_stage))
 
+        # Where the file that asks training to stop is follows from kind and name only.
         stop = Job(kind=kind, name=name).stop
         words = ["train", name, "--data", "shards", "--out", "pretraining"]
         words += ["--stop-file", stop]
@@ -217,18 +245,20 @@ class _Planner:
             costs = self._costs(stage)
             size = self._size(settings.nodes, settings.gpus_per_node)
             hours, disk_bytes = costs.gpu_hours, costs.checkpoint_bytes
+            # One more than are kept: the newest, to resume from, or the exported model, which has as many files.
             checkpoints = len(stage.keep) + 1
-        if kind.goal:
+        if kind.goal:  # a model's job
             folder = f"pretraining/models/{name}"
             files = ["manifest.json", "config.json", "model.safetensors"]
             # Exported weights are float32: 4 bytes.
             disk_bytes += self.study.shapes[stage.size].trained_parameters * 4
         else:
-            # A trunk makes the checkpoints from which other stages begin.
+            # A stage's job makes the checkpoints at which other stages begin or which models are.
             folder = f"pretraining/stages/{name}"
             files = [f"step-{step:08}/state.json" for step in stage.keep]
 
-        # Only settings that results depend on describe the job; a resumed training may change all others.
+        # The job is described only by settings that change results: a resumed training may have other values of the
+        # rest, such as logging and speed.
         science = self.study.config.science()
         changes = assignments(settings.pretraining_settings)
         deciding = {key: value for key, value in changes.items() if key in science}
@@ -247,20 +277,26 @@ class _Planner:
         )
 
     def _costs(self, stage: PlannedStage) -> Costs:
-        """Return the costs of training a stage, including communication between nodes where the network is known."""
+        """Return the costs of training a stage, including communication between nodes where its speed is known."""
         settings = self.settings
         device = DEVICES[settings.device]
+        # One process a GPU; none where pretraining computes on CPUs.
         processes = settings.nodes * settings.gpus_per_node
         if settings.nodes == 1 or not processes or not settings.network_gb:
             return self.plan.costs([stage], device=device)
-        network = 1e9 * settings.network_gb
+        network = 1e9 * settings.network_gb  # bytes a second
         return self.plan.costs(
             [stage], device=device, processes=processes, network=network
         )
 
     def cells(self, model: Model) -> list[Job]:
-        """Return a model's fine-tuning: one job for the cells that share runs; with several GPUs, one job for all."""
+        """Return the jobs of a model's fine-tuning.
+
+        A job has the cells of all datasets that are evaluated after training on the same dataset, and so share their
+        fine-tuned models. A site with several GPUs a job has one job for all cells of a model.
+        """
         names = self.settings.datasets
+        # The training sets, each once, in the order of the datasets.
         sources = tuple(dict.fromkeys(DATASETS[name].trained_on for name in names))
         if self.settings.tuning_gpus > 1:
             return [self._tuning(model, model.name, sources)]
@@ -270,7 +306,13 @@ class _Planner:
         ]
 
     def _tuning(self, model: Model, name: str, sources: tuple[str, ...]) -> Job:
-        """Return the job of the cells of some training sets, which keeps its GPUs busy, several runs on each."""
+        """Return the job that fine-tunes a model on some training sets, with several runs at a time on each GPU.
+
+        Args:
+            model: the model.
+            name: the job's, as `cell_runs` takes it: `model/dataset`, or `model` for all cells.
+            sources: names of the training sets.
+        """
         settings = self.settings
         keys = cell_runs(name, settings)
         shape = self.study.shapes[model.size]
@@ -282,7 +324,8 @@ class _Planner:
 
         words = ["benchmarks", "run", "--model", f"pretraining/models/{model.name}"]
         words += ["--name", model.name]
-        words += ["--dataset", *dict.fromkeys(key.dataset for key in keys)]
+        datasets = dict.fromkeys(key.dataset for key in keys)  # each once, in order
+        words += ["--dataset", *datasets]
         words += ["--lr", *map(format_lr, settings.learning_rates)]
         words += ["--seed", *map(str, settings.seeds)]
         words += ["--data", settings.data or "data", "--out", "."]
@@ -294,10 +337,8 @@ class _Planner:
         needs = [marker("model", model.name)]
         if settings.make_datasets:
             needs.append(marker("data", "datasets"))
-        names = [
-            one for one in settings.datasets if DATASETS[one].trained_on in sources
-        ]
-        hours = tuning_hours(shape, names, device, runs_per_gpu)
+        # GPU hours of one learning rate and one seed, on all datasets of this job.
+        hours = tuning_hours(shape, datasets, device, runs_per_gpu)
         return Job(
             kind=JOB_KINDS["cell"],
             name=name,
@@ -320,7 +361,7 @@ class _Planner:
         out = f"analysis/{target}"
         runs = f"{out}/runs.parquet"
         size = self._size()
-        # memory_gb is 0 on a site that refuses --mem.
+        # A site that refuses --mem has memory_gb = 0, and then this job asks for none either.
         if self.settings.memory_gb:
             size["memory_gb"] = 8.0
         return Job(
@@ -337,22 +378,33 @@ class _Planner:
         )
 
     def _size(self, nodes: int = 1, gpus: int = 0) -> dict[str, Any]:
-        """Return the resources of a job, by the fields of `Job`: cores and memory for each GPU, or for one without."""
-        shares = max(1, gpus)
+        """Return the resources of a job as values for the fields of `Job`.
+
+        Args:
+            nodes: number of nodes.
+            gpus: GPUs on each of them; 0 for a job without GPUs.
+        """
+        # Cores and memory are set for each GPU; a job without GPUs takes those of one.
+        factor = max(1, gpus)
         return {
             "nodes": nodes,
             "gpus": gpus,
-            "cpus": self.settings.cpus * shares,
-            "memory_gb": self.settings.memory_gb * shares,
+            "cpus": self.settings.cpus * factor,
+            "memory_gb": self.settings.memory_gb * factor,
             "limit_hours": self.settings.hours(queue_name(nodes, gpus)),
         }
 
 
 def models_of(target: str, study: Study) -> tuple[Model, ...]:
-    """Return the models of `figureN`, `tableN`, `all` or a model's name.
+    """Return the models that a target needs.
+
+    Args:
+        target: `figureN` or `tableN` of the paper, `all` for the study's models, or a model's name.
+        study: the study.
 
     Raises:
-        UserError: none of these; the nearest is named.
+        UserError: none of these, and the nearest name is given; or a figure or table that needs no models, or that is
+            not of this study.
     """
     if target == "all":
         if not study.models:
@@ -360,6 +412,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
                 f"the study {study.name!r} lists no models; add `models = [...]` to its file"
             )
         return tuple(study.models.values())
+    # The names of the models that each figure and table of the paper shows.
     paper = {f"figure{number}": names for number, names in FIGURE_MODELS.items()}
     paper |= {f"table{number}": names for number, names in TABLES.items()}
     if target not in paper:
@@ -383,7 +436,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
 
 
 def study_of(settings: StudySettings) -> Study:
-    """Return the study that the settings name, trained as they say.
+    """Return the study that the settings name, with their `pretraining_settings` in place of its own.
 
     Raises:
         UserError: a study that cannot be read, or an unknown setting of pretraining.
@@ -397,10 +450,14 @@ def study_of(settings: StudySettings) -> Study:
 
 
 def cell_runs(name: str, settings: StudySettings) -> list[RunKey]:
-    """Return the runs of a cell's job, `model/dataset`: those of every dataset that shares its fine-tunings.
+    """Return the runs of a fine-tuning job, one for each dataset, learning rate and seed.
 
-    Those of the job `model` are all of the model's.
+    Args:
+        name: `model/dataset` has the runs of every dataset that is evaluated after training on this one; `model`, as of
+            a site with several GPUs a job, has all runs of the model.
+        settings: have the datasets, learning rates and seeds.
     """
+    # Without a dataset in the name, `trained_on` is empty, and every dataset is taken.
     model, _, trained_on = name.partition("/")
     return [
         RunKey(model=model, dataset=dataset, lr=lr, seed=seed)
@@ -412,10 +469,15 @@ def cell_runs(name: str, settings: StudySettings) -> list[RunKey]:
 
 
 def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
-    """Return the values of the options among a command's words, without options that do not change results."""
+    """Return the values of each option in a command's words, without the options that change no result.
+
+    `--vocab 512 --workers=4 --flag` gives `{"--vocab": ["512"], "--flag": []}`; words before the first option are
+    under `""`.
+    """
     values_of: dict[str, list[str]] = {}
     option = ""
     for word in words:
+        # A plain word is a value of the option before it; an option may hold its value, as in `--vocab=512`.
         value = word
         has_value = True
         if word.startswith("--"):
@@ -430,7 +492,7 @@ def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...]:
-    """Return the folders of files that settings and models name; for a pattern, the folder before its first star."""
+    """Return the folders outside the study's with files that settings and models name, for images to show them."""
     words = [settings.study, settings.data, settings.tokenizer, *settings.text]
     for model in models:
         words.append(model.start)
@@ -439,13 +501,18 @@ def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...
     for word in words:
         # Other words are names on a hub, addresses, or paths below the study's folder, which an image shows anyway.
         if word.startswith("/"):
-            folder = word.partition("*")[0].rpartition("/")[0]
+            # A pattern such as /data/*/part-*.parquet needs the folder before its first star: /data.
+            before_star = word.partition("*")[0]
+            folder = before_star.rpartition("/")[0]
             folders.add(folder or "/")
     return tuple(sorted(folders))
 
 
 def place_stand_ins(settings: StudySettings, folder: Path, target: str) -> None:
-    """Copy the `stand_ins.json` beside the study's file to where the runs table will be, where tables look for it."""
+    """Copy the study's `stand_ins.json`, if it has one, next to where the runs table will be.
+
+    It says which models of a small study stand in for the paper's; tables look for it beside the runs table.
+    """
     # The name is repeated here: the module that owns it is in analysis, which needs pandas; a login node may lack it.
     name = "stand_ins.json"
     beside = Path(settings.study).parent / name
