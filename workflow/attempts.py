@@ -1,7 +1,8 @@
-"""What a job writes down each time that it runs: when, where, by which code and image, what it took, how it ended.
+"""The record of each time that a job ran: when, where, with which code and image, for how long, and how it ended.
 
-JSON lines in `Job.attempts`, one as the job starts and one with the same start as it ends: they stay true in a copy of
-the folder and by another checkout.
+An attempt is one run of a job. The file `Job.attempts` has two JSON lines for each: one is written as the attempt
+starts, and one as it ends, which repeats the first with the end filled in. They hold no paths, so that they stay true
+in a copy of the folder and for another checkout.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from common.reading import read_bounded, strict_json
 from workflow.jobs import Job, Workflow
 
 _KILLED = 137
-"""Exit code of an attempt that somebody knows to be over."""
+"""Exit code that is written for an attempt that ended without writing its end: 128 and SIGKILL's number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,25 +34,25 @@ class Attempt:
     seconds: float = 0.0
     """Wall time."""
     gpus: int = 0
-    """All that it held."""
+    """GPUs of all nodes that it had."""
     code: int = 0
-    """Exit code."""
+    """Exit code; 0 as long as it has no end."""
     start: str = ""
-    """UTC, ISO 8601."""
+    """When it started: UTC, ISO 8601."""
     end: str = ""
-    """The same; empty while it runs, and for ever when it was killed."""
+    """When it ended; empty while it runs, and after it was killed."""
     node: str = ""
-    """Where its commands were started."""
+    """The node that its commands were started on."""
     slurm: str = ""
-    """Number of the Slurm job that it ran in."""
+    """Number of the Slurm job that it ran in; empty outside Slurm."""
     submitted: bool = False
     """Whether the study submitted that Slurm job."""
     progress: str = ""
     """How far the job was at the start (`progress_of_job`)."""
     commit: str = "unknown"
-    """Of the code that ran: the image's, where there is one."""
+    """Commit of the code that ran: the image's, where there is one."""
     image_sha256: str = ""
-    """The image's; empty without one."""
+    """SHA-256 of the image; empty without one."""
 
 
 def run_attempt(
@@ -62,10 +63,18 @@ def run_attempt(
     *,
     submitted: bool = False,
 ) -> int:
-    """Call `work` and return its exit code; an error of it counts as a user's mistake, 2.
+    """Call `work`, which runs the job's commands, and return its exit code.
 
-    A line is appended before and one after, whatever happens in between short of a kill.
+    A line is appended to the job's attempts before, and one after, unless this process is killed meanwhile.
+
+    Args:
+        job: the job.
+        workflow: has the image.
+        folder: where the job works.
+        work: returns an exit code.
+        submitted: whether the study submitted the Slurm job that this runs in.
     """
+    # Written where `work` raises an error instead of returning a code: the code of a user's mistake.
     code = 2
     began = time.monotonic()
     attempt = Attempt(
@@ -94,15 +103,22 @@ def end_attempt(job: Job, folder: Path, attempt: Attempt) -> None:
 
 
 def progress_of_job(job: Job, folder: Path) -> str:
-    """Return what changes when a job comes further: its last checkpoint, or how much of what it makes is there."""
+    """Return a text that changes when a job comes further: its last checkpoint, or how many of its files are there."""
     if job.checkpoints:
+        # Checkpoints are folders such as step-00001000: by their zeros the greatest name is the last step.
         steps = [path.parent.name for path in folder.glob(job.checkpoints)]
         return max(steps, default="")
     return str(sum((folder / path).is_file() for path in job.makes))
 
 
 def tries_without_progress(job: Job, folder: Path, attempts: Sequence[Attempt]) -> int:
-    """Return how many of some attempts, from the last one back, began where the job is now."""
+    """Return how many attempts in a row, the last ones, began where the job is now, and so came no further.
+
+    Args:
+        job: the job.
+        folder: where the job works.
+        attempts: the attempts to count, in the order of their starts.
+    """
     here = progress_of_job(job, folder)
     count = 0
     for attempt in reversed(attempts):
@@ -121,7 +137,10 @@ def _now() -> str:
 
 
 def attempts_in(path: Path) -> list[Attempt]:
-    """Return a job's attempts; a line that a full disk cut short is left out.
+    """Return the attempts of a job in the order of their starts; a line that a full disk cut short is left out.
+
+    Args:
+        path: the file `Job.attempts` of the job; without one there are no attempts.
 
     Raises:
         UserError: something else than a file is there.
@@ -130,14 +149,16 @@ def attempts_in(path: Path) -> list[Attempt]:
         lines = read_bounded(path).splitlines()
     except FileNotFoundError:
         return []
-    # Each value is converted to its field's type, since the file may hold another.
-    kinds = {name: type(value) for name, value in vars(Attempt()).items()}
+    # Each value is converted to the type of its field's default, since the file may hold another type.
+    types = {name: type(value) for name, value in vars(Attempt()).items()}
     attempts: dict[tuple[str, str, str], Attempt] = {}
     for line in lines:
+        # A damaged line is none: not JSON, no object, or a value that its field's type does not take.
         with contextlib.suppress(AttributeError, TypeError, ValueError, OverflowError):
             row = strict_json(line)
-            known = row.keys() & kinds.keys()
-            attempt = Attempt(**{name: kinds[name](row[name]) for name in known})
-            # The row of an attempt's end replaces the row of its start.
+            # Names that another version of this package wrote may be missing here, or unknown.
+            known = row.keys() & types.keys()
+            attempt = Attempt(**{name: types[name](row[name]) for name in known})
+            # The line of an attempt's end replaces the line of its start, which has the same three values.
             attempts[attempt.start, attempt.node, attempt.slurm] = attempt
     return list(attempts.values())

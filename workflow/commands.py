@@ -29,10 +29,11 @@ from workflow.study_progress import StudyProgress, progress_of, shortages
 from workflow.study_settings import StudySettings, load_settings
 
 _NOT_ALL_DONE = 3
+"""Exit code of a study in which some jobs are not done."""
 _SOON_MINUTES = 15
-"""To the end of a Slurm job of the user's own: more than what a stage leaves for saving."""
+"""Minutes to the end of the user's own Slurm job in which a study cannot go on: more than a job leaves for saving."""
 _SHOWN = 5
-"""Failures before a command's last line; `status` shows all."""
+"""Most failures that are printed before a command's last line; `status` prints all."""
 
 
 def study(
@@ -84,6 +85,7 @@ def study(
     if not dry_run:
         workflow = start.workflow_with_image()
 
+    # Called with the jobs to do, before any starts.
     def announce(todo: list[Job], queue: Queue) -> None:
         progress = StudyProgress(
             workflow=workflow, folder=folder, todo=tuple(todo), live=queue.live
@@ -103,7 +105,7 @@ def study(
         dry_run=dry_run,
         retry_failed=retry_failed,
     )
-    if isinstance(result, Submission):
+    if isinstance(result, Submission):  # jobs were submitted to Slurm
         more = ""
         if result.left:
             more = f", {len(result.left)} wait for a place in Slurm's queue"
@@ -112,7 +114,7 @@ def study(
             f"clm-or-mlm cancel --dir {folder} ends them\n"
         )
         return 0
-    if not result:
+    if not result:  # run here, and some jobs are not done
         _report_left(folder)
         return _NOT_ALL_DONE
     if not dry_run:
@@ -121,7 +123,7 @@ def study(
 
 
 def _warnings(lines: list[CheckLine]) -> Iterator[str]:
-    """Yield a line for each check that failed, then for each that warns."""
+    """Yield a sentence for each check that failed, then for each that warns."""
     for line in lines:
         if line.status == "fail":
             yield f"warning: {line.sentence} (the start refuses this)\n"
@@ -133,13 +135,17 @@ def _warnings(lines: list[CheckLine]) -> Iterator[str]:
 def _report_left(folder: Path) -> None:
     """Print what failed, where its logs are, and how to resume the study."""
     remedy = "rerun the command to finish"
-    minutes = allocation_seconds(os.environ)[0] / 60
+    # Under a scheduler, an allocation that ends soon leaves no time to rerun the command in it.
+    seconds_left, _ = allocation_seconds(os.environ)
+    minutes = seconds_left / 60
     if minutes < _SOON_MINUTES:
         number = os.environ.get("SLURM_JOB_ID")
+        # Outside Slurm, the user's own script has set the variable `ENDS`.
         what, again = f"this job (${ENDS})", ""
         if number:
             what, again = f"Slurm job {number}", " (sbatch)"
         remedy += f"; {what} ends in {minutes:.0f} min, so submit it again{again}"
+    # The last line below is printed even where the progress cannot be read.
     with contextlib.suppress(UserError):
         for line in progress_of(folder).failures()[:_SHOWN]:
             sys.stderr.write(f"{line}\n")
@@ -149,10 +155,10 @@ def _report_left(folder: Path) -> None:
 
 
 def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[str]:
-    """Yield lines on what a study's jobs cost where they run, and how much text they take."""
+    """Yield lines on what a study's jobs cost at its site, and how much text they take."""
     if values.gpus_per_node:
         left_out = ""
-        # Hours on an MI250X follow from the paper's hours, which include the network (docs/hpc.md).
+        # Hours on an MI250X follow from the paper's hours, which include communication between nodes (docs/hpc.md).
         is_measured = values.device == "MI250X"
         if values.nodes > 1 and not values.network_gb and not is_measured:
             left_out = " without the time in which nodes sum gradients (network_gb)"
@@ -163,13 +169,17 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
     if values.billed != 1:
         hours = values.billed * sum(job.gpu_hours for job in progress.todo if job.gpus)
         yield f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n"
+    # `job.tokens` is 0 where any number of tokens will do. Samples are named for the paper's study only.
     for job in progress.workflow.of_kind("shards"):
         if job.tokens and not values.study:
             yield f"text: {job.tokens / 1e9:.1f} B tokens, of FineWeb-Edu {sample_of(job.tokens)}\n"
 
 
 def _image(values: StudySettings, given: Path | None) -> str:
-    """Return the image that jobs run in: the given one, else the full one if the site limits files, else none ('')."""
+    """Return the image file that jobs run in; empty: they run in this environment.
+
+    It is the one that the command line gives; without one, `build/full.sif` if the site limits the number of files.
+    """
     # Path turns docker://x into docker:/x: undo that to recognise an address.
     word = str(given or "").replace(":/", "://", 1)
     if "://" in word:
@@ -200,6 +210,7 @@ def status(
     is_left = progress.code != 0
     if progress.caller:
         sys.stdout.write(f"{progress.caller} is running it\n")
+    # Jobs may run on Slurm: in its queue (`live`), or unknown since the queue cannot be read (`unseen`).
     elif is_left and not progress.live and not progress.unseen:
         sys.stdout.write("nothing is running it; rerun the command to resume\n")
     return progress.code
@@ -215,7 +226,7 @@ def cancel(
     Args:
         dir_: the study's folder
     """
-    numbers = engine.cancel(dir_.resolve())
+    numbers = engine.cancel(dir_.resolve())  # of Slurm's jobs
     ended = f": {' '.join(numbers)}" if numbers else ""
     sys.stdout.write(f"{len(numbers)} jobs ended{ended}\n")
 
@@ -241,9 +252,11 @@ def doctor(
         profile: with --settings, where jobs run
         image_file: with --settings, the image that jobs run in (default: this environment)
     """
+    # Images that were built in this checkout are tried as well.
     images = tuple(image.path for image in IMAGES if image.path.is_file())
     start = Start(folder=study.resolve(), images=images)
     values = load_settings(settings)
+    # Without settings only the machine is checked; a study that lists no models has no target `all`.
     has_models = settings is not None and bool(study_of(values).models)
     if has_models:
         # The doctor does not check how much text there is: that depends on the target, which only the dry run knows.

@@ -1,7 +1,8 @@
-"""The one list of what is looked at before a start: the study, what Slurm would say, the image, this machine.
+"""The one list of all checks before a start: of the study, of what Slurm would say, of the image, of this machine.
 
-Each check looks at one thing and says ok, warn (it works, but you should know) or fail (jobs will fail), with what was
-seen and what to do. `clm-or-mlm doctor` prints the list; a start refuses the first that fails, its dry run names all.
+Each check looks at one thing and answers by a line, made by ok, warn (it works, but you should know) or fail (jobs will
+fail): the thing, and a sentence with what was seen and what to do. `clm-or-mlm doctor` prints the lines; a start is
+refused at the first that fails; a dry run prints all that fail or warn.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from workflow.start import Check, Start
 from workflow.study_checks import STUDY_CHECKS
 
 
-def _inside(machine: Machine) -> bool:
+def _is_inside_image(machine: Machine) -> bool:
     return bool(
         machine.environ.get("APPTAINER_CONTAINER")
         or machine.environ.get("SINGULARITY_CONTAINER")
@@ -29,15 +30,15 @@ def _inside(machine: Machine) -> bool:
 
 
 def apptainer(start: Start) -> Iterator[CheckLine]:
-    """Whether something here runs images, builds them, and starts those that are given."""
+    """Whether Apptainer here builds images, runs them without root, and starts the images that are given."""
     machine = start.machine
-    if _inside(machine):
+    if _is_inside_image(machine):
         yield ok("apptainer", "already inside an image")
         return
-    # A study without an image starts none.
+    # A study without an image needs no Apptainer.
     if start.is_planned and not start.workflow.image:
         return
-    # Building is a question to a machine: a study's image is built already.
+    # A study's image is built already, so building is checked only where no study is planned.
     if not start.is_planned:
         yield from _builds(machine)
     spaces = machine.path("/proc/sys/user/max_user_namespaces")
@@ -54,13 +55,13 @@ def apptainer(start: Start) -> Iterator[CheckLine]:
 
 
 def _builds(machine: Machine) -> Iterator[CheckLine]:
-    """Yield whether Apptainer is here, and what building an image asks for."""
+    """Yield lines on whether Apptainer and debootstrap are here, as building an image needs them."""
     try:
         program, text = version_of(machine)
     except UserError as error:
         yield fail("apptainer", str(error))
     else:
-        # Apptainer and SingularityCE count their versions differently, so the program's help is asked for options.
+        # Apptainer and SingularityCE count their versions differently, so the options are sought in the program's help.
         _, usage = machine.output([program, "build", "--help"])
         needed = ("--build-arg", "--mksquashfs-args")
         lacks = [option for option in needed if option not in usage]
@@ -78,7 +79,7 @@ def _builds(machine: Machine) -> Iterator[CheckLine]:
 
 
 def certificates(start: Start) -> Iterator[CheckLine]:
-    """Whether the certificates of a proxy that reads along are where the environment says."""
+    """Whether the certificates that the environment names exist, as a proxy that decrypts traffic needs its own."""
     for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE"):
         path = start.machine.environ.get(name, "")
         if path and not Path(path).exists():
@@ -87,7 +88,7 @@ def certificates(start: Start) -> Iterator[CheckLine]:
 
 
 def home(start: Start) -> Iterator[CheckLine]:
-    """Whether the home folder can be written; jobs do without it."""
+    """Whether the home folder can be written; jobs do without it, so there are only warnings."""
     folder = Path(start.machine.environ.get("HOME", "/no/home"))
     if not folder.is_dir():
         advice = "set XDG_CACHE_HOME to a folder you can write to"
@@ -100,9 +101,13 @@ def home(start: Start) -> Iterator[CheckLine]:
 
 
 def folders(start: Start) -> Iterator[CheckLine]:
-    """Folders that have to be written, and the GB each needs: caches, temporary files, the study's, workers' memory."""
+    """Whether the folders that jobs write to have room: the study's, the scratch for caches, the shared memory.
+
+    Where no study is planned, also the folder of temporary files, which building an image fills.
+    """
     machine = start.machine
-    yield _room(start, "study folder", start.place, 1, "choose another folder")
+    elsewhere = "choose another folder"
+    yield _room(start, "study folder", start.place, wanted_gb=1, advice=elsewhere)
     larger = f"set {SCRATCH} to a folder with 10 GB or more"
     try:
         scratch = scratch_of(machine.environ)
@@ -113,40 +118,50 @@ def folders(start: Start) -> Iterator[CheckLine]:
             said = f"{scratch} is mounted noexec, and compiled kernels are loaded from there; {larger}"
             yield start.fault("scratch", said)
         else:
-            yield _room(start, "scratch", scratch, 10, larger)
+            yield _room(start, "scratch", scratch, wanted_gb=10, advice=larger)
     memory = machine.path("/dev/shm")
     advice = "ask the site for 2 GB or more in /dev/shm"
-    yield _room(start, "shared memory", memory, 0.5, advice)
+    yield _room(start, "shared memory", memory, wanted_gb=0.5, advice=advice)
     if start.is_planned:
         return
+    # Temporary files count for building an image, which a planned study has no need of.
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
     elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
     folder = Path(temporary or machine.path("/tmp"))
-    yield _room(start, "temporary files", folder, 25, elsewhere)
+    yield _room(start, "temporary files", folder, wanted_gb=25, advice=elsewhere)
 
 
 def _room(
-    start: Start, what: str, folder: Path, wanted: float, advice: str
+    start: Start, what: str, folder: Path, *, wanted_gb: float, advice: str
 ) -> CheckLine:
-    """Return whether a folder can be written, and has the GB that are wanted."""
+    """Return a line on whether a folder can be written and has enough room.
+
+    Args:
+        start: has the machine.
+        what: what the folder is.
+        folder: the folder.
+        wanted_gb: GB that should be free.
+        advice: what to do where the folder does not suffice.
+    """
     problem = start.machine.write_problem(folder)
     if problem:
         return start.fault(what, f"cannot write to {folder}: {problem}; {advice}")
-    free = start.machine.free_gb(folder)
-    seen = f"{folder}, {free:.1f} GB free"
-    if free < wanted:
+    free_gb = start.machine.free_gb(folder)
+    seen = f"{folder}, {free_gb:.1f} GB free"
+    if free_gb < wanted_gb:
         return warn(what, f"{seen}; {advice}")
     return ok(what, seen)
 
 
 def driver(start: Start) -> Iterator[CheckLine]:
-    """The NVIDIA driver, and that --nv brings it into the image."""
+    """Whether this machine's GPU driver works and, inside an image, whether the image was given it (`--nv`)."""
     what = "GPU driver"
     machine = start.machine
-    device = machine.path("/dev/nvidiactl")
+    device = machine.path("/dev/nvidiactl")  # there wherever NVIDIA's driver is loaded
+    # The settings say that jobs compute on CPUs.
     if not start.settings.gpus_per_node or start.settings.runtime == "none":
         return
-    if _inside(machine):
+    if _is_inside_image(machine):
         problem = driver_problem(machine.environ, device)
         if problem:
             advice = "or use clm-or-mlm container run, which sets it"
@@ -154,7 +169,7 @@ def driver(start: Start) -> Iterator[CheckLine]:
             return
     if device.exists():
         yield _nvidia(start, what)
-    elif machine.path("/dev/kfd").exists():
+    elif machine.path("/dev/kfd").exists():  # AMD's driver
         said = "an AMD GPU: --rocm is used; the image has CUDA builds: see docs/hpc.md"
         yield warn(what, said)
     else:
@@ -163,23 +178,29 @@ def driver(start: Start) -> Iterator[CheckLine]:
 
 
 def _nvidia(start: Start, what: str) -> CheckLine:
-    """Return what nvidia-smi says of this machine's GPUs."""
+    """Return a line on the driver and the GPUs of this machine, by nvidia-smi.
+
+    Args:
+        start: has the machine, and what the study asks for.
+        what: what the line is about.
+    """
     machine, settings = start.machine, start.settings
     query = "--query-gpu=driver_version,mig.mode.current"
     code, text = machine.output(["nvidia-smi", query, "--format=csv,noheader"])
-    rows = text.splitlines()
+    rows = text.splitlines()  # one for each GPU, such as `580.65.06, Disabled`
     if code or not rows:
         advice = 'report the node; exclude it with slurm_extra = "--exclude=NODE"'
         why = rows[-1] if rows else code
         return start.fault(what, f"nvidia-smi fails: {why}; {advice}")
-    version = rows[0].split(",")[0]
+    version = rows[0].split(",")[0]  # all GPUs have one driver
     seen = f"driver {version}, {len(rows)} GPU(s)"
     number = version.partition(".")[0]
+    # With the forward-compatibility libraries an older driver suffices.
     compat = machine.environ.get(COMPAT) or settings.cuda_compat
     if number.isdecimal() and int(number) < MINIMUM_DRIVER and not compat:
         advice = f"torch for CUDA 13 needs {MINIMUM_DRIVER}: ask the site, or set cuda_compat (docs/hpc.md)"
         return start.fault(what, f"{seen}, which is too old; {advice}")
-    if "Enabled" not in text:
+    if "Enabled" not in text:  # no GPU is in MIG's mode, in which it is sliced
         return ok(what, seen)
     said = f"{seen}, sliced (MIG); MIG slices cannot use NCCL: ask for whole GPUs"
     if start.is_planned and settings.nodes * settings.gpus_per_node > 1:
@@ -188,14 +209,18 @@ def _nvidia(start: Start, what: str) -> CheckLine:
 
 
 def fabric(start: Start) -> Iterator[CheckLine]:
-    """The network between nodes; whether NCCL or RCCL uses it is seen when it runs."""
+    """Whether this machine has a fast network between nodes, and jobs may use it.
+
+    Whether NCCL or RCCL does use it is seen only when they run.
+    """
     if start.is_planned and start.settings.nodes == 1:
         return
     infiniband = start.machine.path("/sys/class/infiniband").glob("*")
     slingshot = start.machine.path("/dev").glob("cxi[0-9]*")
     names = sorted(path.name for path in (*infiniband, *slingshot))
     listed = ", ".join(names)
-    # Slurm gives jobs the limits of the shell that submits them, so this shell's limit is theirs.
+    # RDMA needs memory that stays where it is (`locked`). Slurm gives jobs the limits of the shell that submits them,
+    # so this shell's limit is theirs.
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if not names:
         said = "no InfiniBand, Slingshot or EFA here: nodes communicate over TCP"
@@ -218,11 +243,11 @@ MACHINE_CHECKS: tuple[Check, ...] = (
     driver,
     fabric,
 )
-"""What is looked at also where no study is planned."""
+"""The checks of the machine, which are made also where no study is planned."""
 
 
 def examine(start: Start) -> Iterator[CheckLine]:
-    """Yield the answers of all checks, the study's first; a check that finds nothing says so."""
+    """Yield the lines of all checks, the study's first; a check that yields none gets a line that nothing is wrong."""
     checks = (*STUDY_CHECKS, *MACHINE_CHECKS) if start.is_planned else MACHINE_CHECKS
     for check in checks:
         lines = list(check(start))

@@ -1,11 +1,11 @@
-"""Does what is missing of a workflow, here or on Slurm; the same call resumes where one stopped.
+"""Runs the jobs of a workflow that are not done yet, here or on Slurm; the same call resumes a study that has stopped.
 
-A call holds a lease on the folder, which keeps a second one out on every node. On this machine it does the jobs one
-after the other; to Slurm it submits them (`workflow.slurm_submit`), and ends.
+A call holds a lease on the study's folder, which keeps a second call out on every node. With the profile `local` it
+runs the jobs on this machine, one after the other; with `slurm` it submits them (`workflow.slurm_submit`) and ends.
 
-Markers (`done/<kind>/<name>.json`) follow what is on disk, never the other way round: `reconcile` first removes those
-whose artefact is gone and writes those whose artefact is complete, so that a deleted run is done again and nothing else
-is, and a store that was copied here counts.
+A job's marker, `done/<kind>/<name>.json`, says that the job is done. Markers follow the files on disk, never the other
+way round: `reconcile` first removes the markers of jobs whose files are gone and writes those of jobs whose files are
+complete. So a deleted run is done again, and nothing else is; and files that were copied here count as made.
 """
 
 from __future__ import annotations
@@ -65,23 +65,25 @@ def run_workflow(
     dry_run: bool = False,
     retry_failed: bool = False,
 ) -> Submission | bool:
-    """Do what is missing of a workflow.
+    """Run the jobs of a workflow that are not done, or submit them to Slurm.
 
     Args:
         workflow: the jobs.
         folder: where the jobs work and leave their files.
         profile: where jobs run.
-        announce: called with the jobs to do and those on Slurm, before any starts.
-        dry_run: stop after `announce`.
-        retry_failed: do runs again that are recorded as failed.
+        announce: called with the jobs to do and with Slurm's queue, before any job starts.
+        dry_run: stop after `announce`, and change nothing.
+        retry_failed: also repeat runs that are recorded as failed.
 
     Returns:
-        Whether all of it is done; on Slurm, while something is left, what was submitted.
+        With the profile `slurm`, what was submitted, or True where no job is left. With `local`, whether all jobs are
+        done. True of a dry run.
 
     Raises:
-        UserError: another call works in the folder, what is done there was made from other settings, it cannot be
-            written any more, Slurm does not answer, or jobs of the study may run there already.
+        UserError: another call works in the folder, files there were made from other settings, the folder cannot be
+            written any more, Slurm does not answer, or jobs of the study may run on Slurm already.
     """
+    # A dry run changes nothing, so it takes no lease and does not ask Slurm.
     if dry_run:
         refuse_other_settings(workflow, folder)
         announce(
@@ -97,7 +99,7 @@ def run_workflow(
                 f"another process is using {folder} ({holder}); wait for it or choose another folder"
             )
         queue = _settled_queue(workflow, folder)
-        # Before anything is changed: a second job would repeat what the first one does.
+        # Before anything is changed, jobs that may still run are ruled out: a second job would repeat their work.
         refuse_start(workflow.jobs, folder, queue)
         if profile == "local" and queue.jobs:
             numbers = " ".join(job.number for job in queue.jobs)
@@ -121,7 +123,10 @@ def run_workflow(
 
 
 def _settled_queue(workflow: Workflow, folder: Path) -> Queue:
-    """Return what Slurm knows of a study once none of its jobs is ending: how a job ends decides what is left to do."""
+    """Return Slurm's queue of a study, after waiting for jobs that are just ending.
+
+    How such a job ends decides what is left to do.
+    """
     deadline = time.monotonic() + _ENDING_SECONDS
     while True:
         queue = read_queue(workflow.jobs, folder)
@@ -133,7 +138,7 @@ def _settled_queue(workflow: Workflow, folder: Path) -> Queue:
 
 
 def _stop() -> None:
-    """End this process, whose lease another one took while it did not respond."""
+    """End this process: another process took its lease, since this one had not responded for a while."""
     log.error("another process took over the study's folder, so this one is stopping")
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -146,19 +151,20 @@ def reconcile(
     retry_failed: bool = False,
     live: Collection[str] = (),
 ) -> list[Job]:
-    """Make the markers say what is on disk; return the jobs to do.
+    """Make the markers agree with the files on disk; return the jobs to do, each after those that it needs.
 
-    Tables and models are what a study is for. A stage is needless when everything that would leave from it exists
-    already: deleting old trunks to save space must not train them again.
+    A study is for its models and its tables. Another job is to be done only if one of these still waits for it: a
+    pretraining stage that was deleted to save space is not trained again once the models that continue it exist.
 
     Args:
         workflow: the jobs.
         folder: where the jobs work.
-        change: whether markers may be changed.
+        change: whether files may be changed; False only tells what is to be done.
         retry_failed: whether runs that are recorded as failed count as missing; their records are removed.
-        live: markers of jobs that are at work, whose files are left alone.
+        live: markers of jobs that are queued or running on Slurm, whose files are left alone.
     """
     jobs = workflow.jobs
+    # By marker, whether a job's files are all there.
     complete: dict[str, bool] = {}
     for marker, job in jobs.items():
         failures: list[Path] = []
@@ -169,20 +175,21 @@ def reconcile(
                 path.unlink()
         complete[marker] = not failures and job.is_complete(folder)
 
-    # A complete job gets its marker: a store that was copied here has none.
+    # A complete job gets its marker: files that were copied here have none. Tables get none here, since the time of
+    # their marker says whether they are newer than the cells.
     for marker, job in jobs.items():
         is_marked = (folder / marker).is_file()
         if complete[marker] and change and not is_marked and not job.kind.follows:
             log.info("%s %s: already complete", job.kind.name, job.name)
             write_marker(job, folder)
 
-    # Tables follow from cells: tables older than a cell, or of cells that are not complete, are made again.
+    # Tables are made again if they are older than one of the cells, or if a cell is not complete.
     for marker, job in jobs.items():
         if job.kind.follows and complete[marker]:
             are_complete = all(complete[need] for need in job.needs)
             complete[marker] = are_complete and _is_newest(job, folder)
 
-    # A job that is not complete loses its marker, and is to be done if something waits for it.
+    # A job that is not complete loses its marker. It is to be done if the study is for it, or such a job waits for it.
     wanted = _wanted(workflow, complete)
     todo: list[Job] = []
     for marker, job in jobs.items():
@@ -211,22 +218,33 @@ def _is_newest(job: Job, folder: Path) -> bool:
 
 
 def _wanted(workflow: Workflow, complete: Mapping[str, bool]) -> set[str]:
-    """Return the markers of the jobs that a study is for, and of all that one of them waits for."""
+    """Return the markers of the jobs that a study is for, and of all jobs that one of these still waits for.
+
+    Args:
+        workflow: the jobs.
+        complete: whether each job is complete, by marker.
+    """
     wanted = {marker for marker, job in workflow.jobs.items() if job.kind.goal}
-    # In the workflow a job stands after those that it needs, so in reverse each is judged before its needs.
+    # In the workflow a job stands after the jobs that it needs. In reverse, it is known whether a job is wanted before
+    # the jobs that it needs are looked at.
     for marker, job in reversed(workflow.jobs.items()):
-        if marker in wanted and (job.kind.follows or not complete[marker]):
-            # Tables need all cells, even if they are complete themselves: a missing cell changes them.
+        # A complete model waits for nothing any more. Tables (`follows`) need every cell even when they are complete: a
+        # cell that is made again changes them.
+        still_needs = job.kind.follows or not complete[marker]
+        if marker in wanted and still_needs:
             wanted.update(job.needs)
     return wanted
 
 
 def _run_here(workflow: Workflow, folder: Path, todo: list[Job]) -> bool:
-    """Do jobs one after the other in this process; return whether all are done.
+    """Run jobs one after the other from this process; return whether all are done.
+
+    A signal to save and stop ends this process with the exit code `STOPPED`, after the running job has stopped.
 
     Raises:
-        UserError: nothing can be written any more.
+        UserError: nothing can be written to the folder any more.
     """
+    # Markers of jobs that failed, or were not started because a job that they need has failed.
     failed: set[str] = set()
     received: list[signal.Signals] = []
     with on_stop_signal(received.append):
@@ -237,46 +255,51 @@ def _run_here(workflow: Workflow, folder: Path, todo: list[Job]) -> bool:
                 failed.add(job.marker)
                 continue
             log.info("%s (%d of %d)", what, number, len(todo))
+            # After a signal between two jobs, the next one is not started.
             code = STOPPED if received else run_job(job, workflow, folder)
             if code == 0:
                 continue
             if code == STOPPED:
                 sys.stderr.write("stopped; rerun the command to resume\n")
                 sys.exit(STOPPED)
-            # On a full disk every other job would fail as well.
+            # On a full disk every other job would fail as well, so the call ends with a sentence.
             problem = Machine().write_problem(folder)
             if problem:
                 raise UserError(
                     f"cannot write to {folder}: {problem}; free some space, then rerun the command to finish"
                 )
             failed.add(job.marker)
+            # The allocation ends soon: there is no time for the other jobs either.
             if code == NO_TIME:
                 break
     return not failed
 
 
 def cancel(folder: Path) -> list[str]:
-    """End the call that works in a folder and the study's Slurm jobs; return their numbers.
+    """End the call that works in a folder, and the study's Slurm jobs; return the numbers of these jobs.
 
-    Jobs that have no end on disk and that Slurm does not show are ended as well, and count as ended afterwards.
+    A job that has written its start but no end, and that Slurm's queue does not show, may still run. It is ended as
+    well, and its end is written down.
 
     Raises:
         UserError: the call is on another machine or has not ended after two minutes, or Slurm does not answer or does
             not end them.
     """
     deadline = time.monotonic() + _CALL_SECONDS
-    # A call that still runs would submit or start further jobs.
+    # The call ends first, since it would submit or start further jobs.
     while True:
         holder = holder_of(folder / LEASE)
         if not holder:
             break
-        if not end_holder(folder / LEASE) or time.monotonic() > deadline:
+        # A call on another machine, or of another user, cannot be asked to end from here.
+        is_asked = end_holder(folder / LEASE)
+        if not is_asked or time.monotonic() > deadline:
             advice = (
                 "run this command on that host as its user, or end its job (scancel)"
             )
             raise UserError(f"{holder} is using {folder}; {advice}")
         time.sleep(0.5)
-    if not study_id(folder):
+    if not study_id(folder):  # nothing was ever submitted to Slurm
         return []
     workflow = load_workflow(folder)
     # The job that submits what Slurm had no room for must not submit more.

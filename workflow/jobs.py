@@ -1,7 +1,9 @@
-"""A workflow as data: jobs with their commands, what each makes, needs and takes; written to a folder and read there.
+"""A workflow as data: jobs with their commands, the files that each makes, and the jobs and resources that it needs.
 
-A job's kind says what it may end with and when it is complete. `workflow.study` plans those of a study. Standard
-library only.
+A workflow is written to its folder, where later calls and Slurm jobs read it. `workflow.study` plans the jobs of a
+study. A job's marker is the file `done/<kind>/<name>.json`, which says that the job is done; jobs are named by it.
+
+This module needs only Python's standard library.
 """
 
 from __future__ import annotations
@@ -28,22 +30,22 @@ WORKFLOW = "workflow.json"
 """File in a workflow's folder with all of its jobs."""
 
 LEASE = ".lease"
-"""File there that names the call that works in it."""
+"""File in a workflow's folder that names the call that works there."""
 
 _OWN = ("done", "logs", "analysis")
-"""Folders of what a study writes down itself, and makes anew whenever it runs."""
+"""Folders with what a study makes anew whenever it runs: markers, logs and tables."""
 
 _REMEDY = f"delete it with {', '.join(_OWN)} beside it and rerun the study, which then keeps all other files"
 
 QUEUES = ("cpu", "gpu", "gpus")
-"""Kinds of jobs to a site: without a GPU, with one, with more."""
+"""Kinds of jobs as a site's file names them: jobs without a GPU, with one GPU, with several."""
 
 Command = tuple[str, ...]
-"""Words after `clm-or-mlm`: `("benchmarks", "run", "--model", ...)`; relative paths are the folder's."""
+"""Words after `clm-or-mlm`: `("benchmarks", "run", "--model", ...)`; relative paths start from the study's folder."""
 
 
 def _failed(results: Path) -> bool:
-    """Return whether a run has no results and is recorded as failed."""
+    """Return whether a run has no file of results, `results`, and is recorded as failed beside it."""
     return not results.is_file() and record_of(results.parent).get("status") == "failed"
 
 
@@ -54,17 +56,17 @@ class JobKind:
     name: str
     """The name of the folders of its markers and logs."""
     title: str
-    """What its jobs are, in the summary."""
+    """What its jobs are called in the table of a study's progress."""
     may_fail: bool = False
-    """Whether a run that is recorded as failed is done, too: a loss that diverged does so again."""
+    """Whether a run that is recorded as failed counts as done: a loss that diverged would diverge again."""
     goal: bool = False
-    """Whether its jobs are what a study is for; jobs of other kinds are done when one of these waits for them."""
+    """Whether a study is for its jobs. Jobs of other kinds are only done while a job of such a kind waits for them."""
     follows: bool = False
-    """Whether its jobs are done again whenever one that they wait for is."""
+    """Whether its jobs are done again whenever a job that they wait for is."""
 
     @property
     def accepted(self) -> tuple[int, ...]:
-        """Exit codes of its commands that are no failure; 3 is that of `benchmarks run` when some runs failed."""
+        """Exit codes of its commands that are not a failure; `benchmarks run` ends with 3 when some runs failed."""
         return (0, 3) if self.may_fail else (0,)
 
 
@@ -93,7 +95,7 @@ class Job:
     commands: tuple[Command, ...] = ()
     """What it runs, one after the other."""
     makes: tuple[str, ...] = ()
-    """Files it makes, relative to the folder; the kind says when they are complete."""
+    """Files that it makes, relative to the folder."""
     needs: tuple[str, ...] = ()
     """Markers of the jobs it waits for."""
     checkpoints: str = ""
@@ -108,11 +110,11 @@ class Job:
     cpus: int = 1
     """CPU cores on each node."""
     memory_gb: float = 2.0
-    """Memory on each node; 0 is not asked for."""
+    """Memory on each node; 0: Slurm is not asked for any."""
     gpu_hours: float = 0.0
-    """Estimated hours of one GPU; of one job without GPUs."""
+    """Estimated hours of all its GPUs together; without GPUs, of the job."""
     disk_bytes: float = 0.0
-    """What it leaves on disk."""
+    """Bytes that it leaves on disk."""
     files: int = 0
     """Files and folders that it leaves there."""
     limit_hours: float = 20.0
@@ -120,16 +122,16 @@ class Job:
     tokens: float = 0.0
     """Tokens that its shards must have; 0: any number will do."""
     description: dict[str, Any] = field(default_factory=dict)
-    """What decides the content of what it makes, for `common.description`; its commands when empty."""
+    """The settings that decide what is in its files, for `common.description`; when empty, its commands decide it."""
 
     @property
     def marker(self) -> str:
-        """The file that says it is done, relative to the folder."""
+        """The file that says that it is done, relative to the folder."""
         return marker(self.kind.name, self.name)
 
     @property
     def hours(self) -> float:
-        """Estimated wall time, all parts together."""
+        """Estimated hours of wall time, all its `parts` together."""
         return self.gpu_hours / max(1, self.nodes * self.gpus)
 
     @property
@@ -139,27 +141,30 @@ class Job:
 
     @property
     def parts(self) -> int:
-        """Jobs it takes in a row, each within the limit; every one but the last saves and stops."""
+        """Number of jobs in a row that it takes because of the site's limit; all but the last save and stop."""
         return max(1, math.ceil(self.hours / self.limit_hours))
 
     @property
     def minutes(self) -> int:
-        """Time to ask for, for one part: a quarter more than estimated, half an hour at least, the limit at most."""
+        """Minutes to ask for, for one of its `parts`.
+
+        That is a quarter more than estimated and at least half an hour, but at most the site's limit.
+        """
         hours = max(0.5, 1.25 * self.hours)
         return max(1, round(60 * min(self.limit_hours, hours)))
 
     @property
     def margin_seconds(self) -> int:
-        """How long before its time limit a job is asked to save itself: ten minutes, or a tenth of a short one."""
-        return min(600, 6 * self.minutes)
+        """How many seconds before its time limit a job is asked to save: ten minutes, or a tenth of a short job."""
+        return min(600, 6 * self.minutes)  # a tenth of a minute has 6 seconds
 
     def _note(self, ending: str) -> str:
-        """Return a file that says something of it, relative to the folder."""
+        """Return a file about the job, relative to the folder."""
         return f"logs/{self.kind.name}/{self.name.replace('/', '__')}.{ending}"
 
     @property
     def log(self) -> str:
-        """What its commands print, relative to the folder."""
+        """The file with what its commands print, relative to the folder."""
         return self._note("log")
 
     @property
@@ -169,12 +174,12 @@ class Job:
 
     @property
     def stop(self) -> str:
-        """The file that asks a stage to save and end: it reaches every rank, also inside images on other nodes."""
+        """The file by which training is asked to save and end: every process sees it, also in images on other nodes."""
         return self._note("stop")
 
     @property
     def slurm_log(self) -> str:
-        """What Slurm and `workflow.step` say of it."""
+        """The file with what Slurm and `workflow.step` print of it."""
         return self._note("slurm")
 
     @property
@@ -188,21 +193,27 @@ class Job:
         return self._note("attempts.jsonl")
 
     def made_from(self) -> dict[str, Any]:
-        """Return its description: what it made is reused only where this is the same."""
+        """Return its description: files that it made are reused only where the description is the same."""
         return self.description or {
             "commands": [list(words) for words in self.commands]
         }
 
     def is_complete(self, folder: Path) -> bool:
-        """Return whether what it makes is all there."""
+        """Return whether all files that it makes are there; a run that is recorded as failed needs none."""
         for name in self.makes:
             path = folder / name
-            if not path.is_file() and not (self.kind.may_fail and _failed(path)):
+            if path.is_file():
+                continue
+            is_failed = self.kind.may_fail and _failed(path)
+            if not is_failed:
                 return False
         return True
 
     def shortage(self, folder: Path) -> str | None:
-        """Return a sentence where the shards that it made have fewer tokens than the study needs."""
+        """Return a sentence where the job's shards have fewer tokens than the study needs; None where they have enough.
+
+        None as well for a job that makes no shards, and before they are made.
+        """
         path = folder / "shards/manifest.json"
         if not self.tokens or not path.is_file():
             return None
@@ -220,15 +231,15 @@ class Job:
         )
 
     def failures(self, folder: Path) -> list[Path]:
-        """Return the records of its runs that failed."""
+        """Return the record, `run.json`, of each of its runs that failed."""
         if not self.kind.may_fail:
             return []
-        paths = [folder / path for path in self.makes]
-        return [path.with_name(RUN) for path in paths if _failed(path)]
+        results = [folder / path for path in self.makes]
+        return [path.with_name(RUN) for path in results if _failed(path)]
 
 
 def queue_name(nodes: int, gpus: int) -> str:
-    """Return which of `QUEUES` a job of so many nodes with so many GPUs belongs to."""
+    """Return which of `QUEUES` a job of some nodes, with some GPUs on each, belongs to."""
     return QUEUES[min(2, nodes * gpus)]
 
 
@@ -244,19 +255,19 @@ class Workflow:
     target: str
     """What is made: `figure3`, `all`, a model."""
     jobs: dict[str, Job]
-    """All jobs by marker, those that others wait for first."""
+    """All jobs by marker; a job stands after those that it waits for."""
     image: str = ""
     """The image that jobs run in; this environment when empty."""
     image_sha256: str = ""
-    """The image's, when the jobs were planned; empty when it was not read."""
+    """SHA-256 of the image when the jobs were planned; empty when it was not read."""
     image_written: str = ""
-    """Its size and time of last change then: where they are the same, no job hashes it again."""
+    """Size and time of last change of the image then: where they are the same, no job hashes it again."""
     image_commit: str = ""
     """The commit of the code that it holds; empty when it was not started."""
     binds: tuple[str, ...] = ()
     """Folders outside the workflow's that its jobs read; the image shows them."""
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What each of `QUEUES` asks Slurm for, by the keys of [jobs] in a site's file."""
+    """What jobs of each of `QUEUES` ask Slurm for, by the keys of [jobs] in a site's file."""
     gres: str = "gpu"
     """What Slurm calls a GPU."""
     numa_binding: str = ""
@@ -264,7 +275,7 @@ class Workflow:
     max_jobs: int = 200
     """Most jobs in Slurm's queue at a time."""
     restarts: int = 2
-    """How often a job that died without a sentence, as on a lost node, is started again."""
+    """How often a job that died without an error message, as on a lost node, is started again."""
     modules: tuple[str, ...] = ()
     """Environment modules that jobs load."""
     environ: dict[str, str] = field(default_factory=dict)
@@ -275,15 +286,15 @@ class Workflow:
         return [job for job in self.jobs.values() if job.kind.name == kind]
 
     def queue(self, job: Job) -> dict[str, str]:
-        """Return what Slurm is asked for a job beyond its size."""
+        """Return what Slurm is asked for a job beyond its size, by the keys of [jobs] in a site's file."""
         return self.queues.get(job.queue, {})
 
     def places(self, folder: Path, environ: Mapping[str, str]) -> list[str]:
-        """Return the folders outside the workflow's that an image shows, of those that exist here.
+        """Return those of `binds` that an image shows: folders that exist here and lie outside the workflow's folder.
 
         Args:
-            folder: the workflow's.
-            environ: has the variables that their names begin with.
+            folder: the workflow's folder.
+            environ: has the variables that the folders' names may begin with, as in `$SCRATCH/data`.
         """
         places = []
         for bind in self.binds:
@@ -301,7 +312,7 @@ class Workflow:
 
 
 def by_marker(jobs: Iterable[Job]) -> dict[str, Job]:
-    """Return jobs by their markers."""
+    """Return jobs by their markers, and so each job once, in the order of the first time that it occurs."""
     return {job.marker: job for job in jobs}
 
 
@@ -314,8 +325,9 @@ def write_marker(job: Job, folder: Path) -> None:
 
 
 def save(workflow: Workflow, folder: Path) -> None:
-    """Write what `load_workflow` reads, unless it is there already."""
+    """Write the file that `load_workflow` reads, unless it is there already with the same content."""
     values = dataclasses.asdict(workflow)
+    # The file has a list of jobs, each with the name of its kind.
     jobs = [job | {"kind": job["kind"]["name"]} for job in values["jobs"].values()]
     text = manifest_text(values | {"jobs": jobs})
     path = folder / WORKFLOW
@@ -327,7 +339,7 @@ def load_workflow(folder: Path) -> Workflow:
     """Return the workflow of a folder.
 
     Raises:
-        UserError: there is none, or it is not as it was written.
+        UserError: there is none, or its file is not as it was written.
     """
     try:
         values = read_manifest(folder / WORKFLOW, _REMEDY)
@@ -344,16 +356,16 @@ def load_workflow(folder: Path) -> Workflow:
 def refuse_other_settings(
     workflow: Workflow, folder: Path, live: Collection[str] = ()
 ) -> None:
-    """Refuse a workflow that would reuse files that an earlier workflow of the folder made from other inputs.
+    """Refuse a workflow that would reuse files that an earlier workflow of the folder made from other settings.
 
     Args:
         workflow: the jobs to be done now.
-        folder: the workflow's folder; without a `WORKFLOW` file there, no file may be in the places of a study's.
+        folder: the workflow's folder; where it has no `WORKFLOW` file, its `_OWN` folders may hold no files.
         live: markers of jobs of an earlier call that are still queued or running.
 
     Raises:
-        UserError: a complete or live job was made from something else, and the sentence says what; or the earlier
-            workflow is not as it was written; or files of others are there.
+        UserError: a complete or live job was made from other settings, and the sentence says which; or the file of the
+            earlier workflow is not as it was written; or files of others are there.
     """
     if not (folder / WORKFLOW).exists():
         others = strangers(folder, {}, _OWN)
@@ -362,13 +374,17 @@ def refuse_other_settings(
                 f"{folder} is no study and holds other files ({first_of(others)}); choose another --dir"
             )
         return
-    # Jobs are compared by the files that they make: the same cells, packed otherwise, are other jobs.
+    # The earlier job that makes each file. Jobs are compared by their files and not by their names: a site with another
+    # number of GPUs a job has the same cells in other jobs.
     makers: dict[str, Job] = {}
     for job in load_workflow(folder).jobs.values():
         makers |= dict.fromkeys(job.makes, job)
     for marker, job in workflow.jobs.items():
-        if job.kind.follows or not (marker in live or job.is_complete(folder)):
+        # Tables (`follows`) are made again anyway, and a job that is not complete yet may change.
+        is_reused = marker in live or job.is_complete(folder)
+        if job.kind.follows or not is_reused:
             continue
+        # The earlier jobs that made this job's files, each once.
         earlier = by_marker(makers[path] for path in job.makes if path in makers)
         for before in earlier.values():
             changed = first_difference(before.made_from(), job.made_from())
@@ -385,7 +401,7 @@ def _short(value: object) -> str:
 
 
 def _tuples(value: Any) -> Any:
-    """Return JSON's lists as tuples."""
+    """Return a value of JSON with tuples for its lists, at every depth."""
     if isinstance(value, list):
         return tuple(map(_tuples, value))
     if isinstance(value, dict):

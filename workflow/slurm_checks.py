@@ -1,4 +1,8 @@
-"""What Slurm says of a study's jobs before any is submitted: whether it takes them, and whether they ever start."""
+"""The check of what Slurm says of a study's jobs before any is submitted: does it accept them, and do they ever start?
+
+A `Request` holds the options of sbatch for a job by the setting that they come from, so that the setting because of
+which Slurm refuses a job can be found and named.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,18 @@ from workflow.slurm_request import (
 from workflow.start import Start
 
 _TOTALS = {"MaxTRES": False, "MaxTRESMins": True, "GrpTRESMins": True}
-"""Limits of accounts and qualities of service by which Slurm accepts a job and lets it wait for ever, as it does by
-MaxWall; and whether one is of minutes."""
+"""Limits on a job's total of a resource, and whether the total is multiplied by the job's minutes.
+
+They belong to accounts and to qualities of service (QOS). Slurm accepts a job that exceeds one and lets it wait for
+ever; so it does with the limit MaxWall on a job's minutes.
+"""
 
 
 def slurm(start: Start) -> Iterator[CheckLine]:
-    """What Slurm offers, and what it says of the longest job of each kind."""
+    """What Slurm offers here, and whether it would accept and start the longest job of each kind.
+
+    Kinds are those of a site's file: jobs without a GPU, with one GPU, with several.
+    """
     machine = start.machine
     if start.is_planned and start.profile == "local":
         return
@@ -39,6 +49,7 @@ def slurm(start: Start) -> Iterator[CheckLine]:
             said = f"no {name} here; only PROFILE=local works on this machine"
             yield warn("Slurm", said)
         return
+    # One line for each partition: its name, longest job, nodes and GPUs.
     code, text = machine.output(["sinfo", "--noheader", "--format=%P %l %D node(s) %G"])
     rows = text.replace("(null)", "no GPU").splitlines()
     if code:
@@ -49,6 +60,7 @@ def slurm(start: Start) -> Iterator[CheckLine]:
         yield ok("Slurm", "; ".join(rows[:6]))
     elif not start.is_planned:
         yield fail("Slurm", "no partition is visible; ask for access to one")
+    # Of the jobs of each kind, the last one in order of time is kept: the longest.
     workflow = start.workflow
     ordered = sorted(workflow.jobs.values(), key=lambda job: job.minutes)
     longest = {job.queue: job for job in ordered}
@@ -57,15 +69,17 @@ def slurm(start: Start) -> Iterator[CheckLine]:
 
 
 def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
-    """Return whether Slurm would take a job and start it some day.
+    """Return a line on whether Slurm would accept a job and start it some day.
 
-    Where it would not, the sentence says what was asked, why not, and which setting is wrong: that without which Slurm
-    would take the job. Where nodes are down and no other setting than their number can be wrong, it is a warning.
+    Where it would not, the sentence says what was asked, why Slurm refuses it, and which setting is wrong. A setting is
+    wrong if Slurm would accept the job without the setting's options. The line is only a warning where the queue is
+    full, or where nodes are down and no setting but their number is found wrong.
     """
     what = f"{job.queue} jobs"
     request = request_of(workflow, job)
     asked = f"sbatch {shlex.join(sbatch_words(request))}"
     why = _refusal(request, machine)
+    # Slurm accepts the job. One limit below what the job asks for is enough to warn of.
     if not why:
         limit = next(_limits_below(workflow, job, machine), "")
         if not limit:
@@ -73,23 +87,27 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         said = f"{what} may wait for ever: {limit} of your account or qos"
         return warn(what, f"{said}; correct [jobs.{job.queue}]")
 
+    # Slurm refuses it. Settings are wrong without which it would not; each costs a call of sbatch, so none is tried
+    # where Slurm says that its queue is full.
     is_full = SUBMIT_LIMIT.search(why) is not None
     wrong: list[str] = []
-    if not is_full:  # each setting costs a call of sbatch
+    if not is_full:
         wrong = [
             key for key in request if not _refusal(_without(request, key), machine)
         ]
-    # Slurm may not say which limit is reached: the limit of submitted jobs, unless a smaller request would be taken.
+    # Slurm may not say which limit is reached. It is that of submitted jobs if no smaller request would be accepted.
     if is_full or (no_room(why) and not wrong):
         seen = f"Slurm takes no more {what} of yours now ({why.partition(';')[0]})"
         return warn(what, f"{seen}; the study waits until it does")
 
+    # Too few nodes may be up at the moment.
     if not wrong or wrong == ["nodes"]:
         down = ", ".join(_down(request, machine))
         if down:
             seen = f"Slurm would not take {what} now ({why}), while {down} are down"
             return warn(what, seen)
 
+    # Without a wrong setting it may be a variable of the shell; else name all that is often wrong.
     names = wrong or _variables(request, machine)
     names = names or [f"account, [jobs.{job.queue}], gpus_per_node, nodes or cpus"]
     correct = f"correct {' or '.join(names)} (settings or site's file)"
@@ -102,9 +120,10 @@ def _without(request: Request, setting: str) -> Request:
 
 
 def _variables(request: Request, machine: Machine) -> list[str]:
-    """Return the environment variables that sbatch reads and because of which Slurm refuses a job."""
+    """Return the environment variables that sbatch reads and without which Slurm would accept a job."""
     wrong = []
     for name in sorted(machine.environ):
+        # sbatch reads SBATCH_ACCOUNT as --account, and so on.
         if name.startswith("SBATCH_"):
             environ = dict(machine.environ)
             del environ[name]
@@ -114,36 +133,42 @@ def _variables(request: Request, machine: Machine) -> list[str]:
 
 
 def _refusal(request: Request, machine: Machine) -> str:
-    """Return why Slurm would refuse a job, or never start it in any partition; nothing is submitted."""
+    """Return why Slurm would refuse a job, or why none of its partitions would ever start it; empty: it would start.
+
+    Nothing is submitted.
+    """
     command = ["sbatch", "--test-only", *sbatch_words(request), "--wrap=true"]
     code, text = machine.output(command)
     if code:
-        said = []
+        sentences = []
         for line in text.splitlines():
             sentence = line.removeprefix("sbatch: ").removeprefix("error: ")
+            # `Try "sbatch --help" for more information` is no reason.
             if sentence.strip() and not sentence.startswith("Try "):
-                said.append(sentence)
-        return "; ".join(said) or f"sbatch exits with {code}"
+                sentences.append(sentence)
+        return "; ".join(sentences) or f"sbatch exits with {code}"
     # Slurm accepts a job whose length or account fits no partition, and lets it wait for ever.
     partitions = _partitions(request, machine)
-    whys = [_excluded(row, request, machine) for row in partitions]
-    # One partition that takes the job suffices.
-    return " and ".join(whys) if all(whys) else ""
+    exclusions = [_excluded(row, request, machine) for row in partitions]
+    # An empty reason belongs to a partition that starts the job; one such partition suffices.
+    return " and ".join(exclusions) if all(exclusions) else ""
 
 
 def _value(request: Request, option: str, machine: Machine) -> str:
-    """Return what is asked for by an option of sbatch, or by its variable for it."""
-    for word in reversed(sbatch_words(request)):  # of two, the last one counts
+    """Return the value of an option of sbatch in a request, else of sbatch's variable for it, else an empty text."""
+    # Of two values, sbatch takes the last one.
+    for word in reversed(sbatch_words(request)):
         if word.startswith(f"--{option}="):
             return word.partition("=")[2]
     return machine.environ.get(f"SBATCH_{option.upper()}", "")
 
 
 def _partitions(request: Request, machine: Machine) -> list[dict[str, str]]:
-    """Return the fields that Slurm shows of a job's partitions, or of the default partition where it names none."""
+    """Return the fields that Slurm shows of a job's partitions; of the default partition where the job names none."""
     _, text = machine.output(["scontrol", "--oneliner", "show", "partition"])
     rows = []
     for line in text.splitlines():
+        # A line is `PartitionName=gpu AllowAccounts=ALL Default=YES MaxTime=1-00:00:00 ...`.
         words = [word for word in line.split() if "=" in word]
         rows.append(dict(word.split("=", 1) for word in words))
     names = _value(request, "partition", machine)
@@ -154,10 +179,17 @@ def _partitions(request: Request, machine: Machine) -> list[dict[str, str]]:
 
 
 def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str:
-    """Return why a partition never starts a job, by its length or its account; empty where it does."""
+    """Return why a partition would never start a job, for the job's length or account; empty where it would.
+
+    Args:
+        row: the partition's fields, of `_partitions`.
+        request: what the job asks for.
+        machine: this machine.
+    """
     name = row.get("PartitionName", "")
     longest = row.get("MaxTime", "")
     minutes = _value(request, "time", machine)
+    # A time in another form, from `slurm_extra` or a variable, is not compared; MaxTime may be the word UNLIMITED.
     is_known = minutes.isdecimal() and ":" in longest
     if is_known and minutes_of(longest) < int(minutes):
         return f"partition {name} allows no jobs longer than {longest}"
@@ -166,9 +198,10 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
     if allowed == "ALL" and not denied:
         return ""
     account = _value(request, "account", machine)
-    if not account:  # Slurm takes the user's default account
+    if not account:  # the job belongs to the user's default account
         for own in _accounting(machine, ("DefaultAccount",), "user", own_name()):
             account = own["DefaultAccount"]
+    # Slurm shows the accounts that a partition allows, or those that it denies.
     is_taken = account in allowed.split(",")
     if denied:
         is_taken = account not in denied.split(",")
@@ -178,17 +211,21 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
 
 
 def _limits_below(workflow: Workflow, job: Job, machine: Machine) -> Iterator[str]:
-    """Yield what a job asks for beyond a limit, `16 is more than MaxTRES cpu=4`.
+    """Yield words on each limit below what a job asks for, such as `16 is more than MaxTRES cpu=4`.
 
-    Limits are of the account, of the job's quality of service and of its partition's.
+    Limits belong to the account, to the job's quality of service (QOS), and to its partition's quality of service.
     """
+    # What the job asks for on each of its nodes, by Slurm's names of resources (TRES).
     asked = {"cpu": job.cpus, "node": 1, "gres/gpu": job.gpus}
     for limits in _limits(request_of(workflow, job), machine):
         longest = limits["MaxWall"]
         if longest and minutes_of(longest) < job.minutes:
             yield f"{job.minutes} min is more than MaxWall {longest}"
-        for name, minutes in _TOTALS.items():
-            factor = job.nodes * (job.minutes if minutes else 1)
+        for name, counts_minutes in _TOTALS.items():
+            factor = job.nodes
+            if counts_minutes:
+                factor *= job.minutes
+            # A limit's value is a list such as `cpu=4,gres/gpu=2`.
             for word in limits[name].split(","):
                 kind, _, limit = word.partition("=")
                 total = asked.get(kind, 0) * factor
@@ -197,17 +234,21 @@ def _limits_below(workflow: Workflow, job: Job, machine: Machine) -> Iterator[st
 
 
 def _limits(request: Request, machine: Machine) -> Iterator[dict[str, str]]:
-    """Yield the limits of the account and of each quality of service that a job would have."""
+    """Yield the limits that a job would have: those of its account, then those of each quality of service (QOS).
+
+    Each is a row of sacctmgr, in which a limit that is not set is empty.
+    """
     limits = ("MaxWall", *_TOTALS)
     columns = ("DefaultAccount", "Account", "DefaultQOS", *limits)
     account = _value(request, "account", machine)
     qos = _value(request, "qos", machine)
     qualities = set()
+    # One row for each account that the user belongs to.
     for row in _accounting(machine, columns, "user", own_name(), "withassoc"):
         if row["Account"] == (account or row["DefaultAccount"]):
             qualities.add(qos or row["DefaultQOS"] or "normal")
             yield row
-    # A partition may have a quality of service whose limits hold in addition to the job's.
+    # A partition may have a quality of service of its own, whose limits hold in addition to the job's.
     for partition in _partitions(request, machine)[:1]:
         qualities.add(partition.get("QoS", ""))
     for row in _accounting(machine, ("Name", *limits), "qos"):
@@ -218,18 +259,25 @@ def _limits(request: Request, machine: Machine) -> Iterator[dict[str, str]]:
 def _accounting(
     machine: Machine, columns: tuple[str, ...], *words: str
 ) -> list[dict[str, str]]:
-    """Return rows of what `sacctmgr show` prints, by column; none where there is no accounting."""
+    """Return the rows that `sacctmgr show` prints, as dictionaries by column; none where a site has no accounting.
+
+    Args:
+        machine: this machine.
+        columns: names of the columns.
+        words: what is shown, as sacctmgr takes it: `"user", NAME`, or `"qos"`.
+    """
     command = ["sacctmgr", "--noheader", "--parsable2", "show", *words]
     code, text = machine.output([*command, f"format={','.join(columns)}"])
     if code:
         return []
+    # A site may print lines of its own, which have no such columns.
     rows = [line.split("|") for line in text.splitlines()]
     whole = [row for row in rows if len(row) == len(columns)]
     return [dict(zip(columns, row, strict=True)) for row in whole]
 
 
 def _down(request: Request, machine: Machine) -> list[str]:
-    """Return the nodes that are down or drained in a job's partition, or in all where it names none."""
+    """Return the nodes that are down or drained in a job's partition, or in all partitions where the job names none."""
     command = ["sinfo", "-N", "--noheader", "--format=%N"]
     command.append("--states=down,drain,fail,maint")
     partition = _value(request, "partition", machine)

@@ -1,7 +1,7 @@
-"""Which jobs of a study are queued or running on Slurm, by an id that the study's folder holds.
+"""Which jobs of a study are queued or running on Slurm, by an id that is written in the study's folder.
 
-Slurm's jobs have the id as their name and the job's marker as their comment, so that it does not matter by which path
-or by whom the folder is seen.
+A study's jobs on Slurm have this id as their name, and as their comment the marker of the study's job that they run
+(`done/<kind>/<name>.json`). So they are found by any path of the folder, and by any user.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from workflow.attempts import Attempt, attempts_in
 from workflow.jobs import Job
 
 ENDS = "CLM_OR_MLM_ENDS"
-"""Variable with the end of the allocation that this runs in, in seconds since 1970, where no Slurm says it."""
+"""Variable with the end, in seconds since 1970, of the allocation that this process runs in, for other schedulers than
+Slurm."""
 
 SUBMITS = "submits"
-"""Comment of the Slurm job that submits what did not fit into Slurm's queue."""
+"""Comment of the Slurm job that submits the jobs for which Slurm's queue had no room."""
 
 _ID = "slurm.id"
 """File with the id, in the study's folder."""
@@ -36,6 +37,7 @@ _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
     "PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT",
 }  # fmt: skip
+"""States of Slurm's jobs that have ended."""
 
 
 class SlurmJob(NamedTuple):
@@ -46,33 +48,33 @@ class SlurmJob(NamedTuple):
     state: str
     """`RUNNING`, `PENDING`, `COMPLETING` ..."""
     reason: str = ""
-    """Why it waits; `None` when it does not."""
+    """Why it waits; the word `None` when it does not."""
     minutes: float = 0.0
     """How long it has run."""
     user: str = ""
-    """Whose it is."""
+    """The user who submitted it."""
     comment: str = ""
-    """The marker of the study's job that it does, or `SUBMITS`."""
+    """The marker of the study's job that it runs, or `SUBMITS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """What Slurm knows of a study."""
+    """The jobs of a study that Slurm's queue shows."""
 
     live: Mapping[str, SlurmJob] = field(default_factory=dict)
-    """Jobs that are queued or running, by marker."""
+    """Jobs that are queued or running, by the marker of the study's job."""
     submitter: SlurmJob | None = None
-    """The job that submits the rest of them."""
+    """The queued or running job that submits more jobs of the study."""
     strange: Sequence[SlurmJob] = ()
-    """Queued or running jobs of the same folder that are none of the study's."""
+    """Queued or running jobs of the same folder that belong to another target than the study's."""
     ended: Collection[str] = ()
-    """Numbers of those that ended minutes ago."""
+    """Numbers of jobs that ended minutes ago."""
 
     @property
     def jobs(self) -> list[SlurmJob]:
-        """All that are queued or running, first the one that submits more."""
-        first = [self.submitter] if self.submitter else []
-        return [*first, *self.live.values(), *self.strange]
+        """All jobs that are queued or running, first the job that submits more."""
+        submitters = [self.submitter] if self.submitter else []
+        return [*submitters, *self.live.values(), *self.strange]
 
 
 def study_id(folder: Path) -> str:
@@ -82,16 +84,17 @@ def study_id(folder: Path) -> str:
 
 
 def make_id(folder: Path) -> str:
-    """Return the id of the study in a folder, after it was written there where there is none."""
+    """Return the id of the study in a folder; where it has none, a new one is written there first."""
     if not study_id(folder):
-        # squeue reads a comma as the end of a name, so only plain characters stay.
+        # The folder's name makes the id easy to recognise. squeue reads a comma as the end of a name, so only plain
+        # characters stay.
         name = re.sub(r"[^A-Za-z0-9_-]", "-", folder.name)[:24]
         write_text(folder / _ID, f"{name}-{secrets.token_hex(4)}\n")
     return study_id(folder)
 
 
 def read_queue(jobs: Mapping[str, Job], folder: Path) -> Queue:
-    """Return what Slurm knows of a study; nothing is asked where nothing was ever submitted.
+    """Return the jobs of a study that Slurm's queue shows; where nothing was ever submitted, Slurm is not asked.
 
     Args:
         jobs: the study's jobs by marker.
@@ -119,7 +122,7 @@ def read_queue(jobs: Mapping[str, Job], folder: Path) -> Queue:
 
 
 def _slurm_jobs(name: str) -> list[SlurmJob]:
-    """Return every user's jobs of a name that Slurm knows, including jobs that ended minutes ago."""
+    """Return the jobs with a name in Slurm's queue, of every user, including jobs that ended minutes ago."""
     machine = Machine()
     if machine.which("squeue") is None:
         raise UserError(
@@ -136,6 +139,7 @@ def _slurm_jobs(name: str) -> list[SlurmJob]:
         )
     jobs = []
     for line in lines:
+        # A site's own lines have no such columns; the comment comes last, since it may contain a `|`.
         if line.count("|") >= 5:
             number, state, reason, used, user, comment = line.split("|", 5)
             minutes = minutes_of(used)
@@ -146,17 +150,24 @@ def _slurm_jobs(name: str) -> list[SlurmJob]:
 def unseen_attempts(
     jobs: Mapping[str, Job], folder: Path, queue: Queue
 ) -> list[tuple[Job, Attempt]]:
-    """Return attempts of Slurm jobs that began and have no end on disk, of which Slurm does not say if they still run.
+    """Return attempts in Slurm jobs of which neither the study's folder nor Slurm says whether they have ended.
+
+    Such an attempt has written its start and no end. Squeue does not show its Slurm job, be it that the job was killed
+    and forgotten, or that the queue is not complete.
 
     Args:
         jobs: the study's jobs by marker.
         folder: the study's folder.
-        queue: what Slurm's queue shows.
+        queue: the jobs that Slurm's queue shows.
+
+    Returns:
+        The study's job and its last attempt, for each of them.
     """
     unended = []
     for marker, job in jobs.items():
         if marker in queue.live or job.is_complete(folder):
             continue
+        # The last attempt, if there is any.
         for attempt in attempts_in(folder / job.attempts)[-1:]:
             is_open = attempt.submitted and not attempt.end
             if is_open and attempt.slurm not in queue.ended:
@@ -168,12 +179,12 @@ def unseen_attempts(
 
 
 def unseen_words(job: Job, attempt: Attempt) -> str:
-    """Return what is said of one of the `unseen_attempts`."""
+    """Return the words of messages on one of the `unseen_attempts`."""
     return f"Slurm job {attempt.slurm} ({job.name}) has no end, but squeue does not show it"
 
 
 def _accounted(numbers: Collection[str]) -> set[str]:
-    """Return which job numbers have ended according to Slurm's accounting; none where a site has no accounting."""
+    """Return those of some job numbers that have ended by Slurm's accounting; none where a site has no accounting."""
     # The queue forgets a job minutes after its end (MinJobAge); accounting keeps it.
     machine = Machine()
     if machine.which("sacct") is None:
@@ -183,16 +194,21 @@ def _accounted(numbers: Collection[str]) -> set[str]:
     code, text = machine.output(command)
     if code:
         return set()
-    # Words may follow the state: `CANCELLED by 1000`.
+    # Lines such as `4711|COMPLETED`. Words may follow the state: `4711|CANCELLED by 1000`.
     states = re.findall(r"^(\d+)\|([A-Z_]+)", text, re.MULTILINE)
     return {number for number, state in states if state in _ENDED}
 
 
 def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
-    """Refuse to start where jobs are somebody else's or another target's, or may run unseen.
+    """Refuse to start where jobs of another user or target are in the queue, or some of the study's may run unseen.
+
+    Args:
+        jobs: the study's jobs by marker.
+        folder: the study's folder.
+        queue: the jobs that Slurm's queue shows.
 
     Raises:
-        UserError: which ones.
+        UserError: there are such jobs; the sentence names them.
     """
     own = own_name()
     others = [job for job in queue.jobs if job.user != own]
@@ -222,9 +238,13 @@ def own_name() -> str:
 
 
 def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
-    """Return the seconds left of the allocation that this runs in and its whole length; infinity where nobody says it.
+    """Return the seconds left of the allocation that this process runs in, and the seconds of its whole length.
 
-    `CLM_OR_MLM_ENDS` says it under any scheduler, else Slurm does.
+    Each is infinity where it is not known, or where there is no allocation or limit. The end is that of the variable
+    `CLM_OR_MLM_ENDS`, which a user sets under any scheduler; without it, Slurm's.
+
+    Args:
+        environ: the process's environment variables.
     """
     now = time.time()
     ends = environ.get(ENDS, "")
@@ -240,7 +260,8 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
     if number:  # Slurm 22 sets no variable for the end, so the queue is asked
         command = ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
         code, text = Machine().output(command)
-        # A job without a limit has words here, such as UNLIMITED; a site may print lines of its own around the times.
+        # The answer is the time left (%L) and the limit (%l), `1-02:00:00 2-00:00:00`. A job without a limit has words
+        # here, such as UNLIMITED; a site may print lines of its own around the times.
         times = re.search(r"^([\d:-]+) ([\d:-]+)$", text, re.MULTILINE)
         if not code and times:
             return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])
@@ -248,8 +269,9 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
 
 
 def minutes_of(text: str) -> float:
-    """Return the minutes of Slurm's `[days-][hours:]minutes:seconds`."""
+    """Return the minutes of a duration as Slurm prints it, `[days-][hours:]minutes:seconds`; 0 for words."""
     days, _, clock = text.rpartition("-")
     parts = [float(part) for part in clock.split(":") if part.isdecimal()]
+    # The last part is seconds (60 to the power 0), the one before it minutes (60 to the power 1), then hours.
     seconds = sum(value * 60.0**power for power, value in enumerate(reversed(parts)))
     return (float(days) * 1440 if days.isdecimal() else 0.0) + float(seconds) / 60

@@ -1,7 +1,8 @@
-"""Submits a study's jobs to Slurm, each to start after those that it needs; Slurm then holds the study.
+"""Submits a study's jobs to Slurm, each to start after the jobs that it needs; then Slurm runs the study by itself.
 
-Where Slurm's queue has no room for all of them, a job of one core submits the others as places become free:
-`python -m workflow.slurm_submit`, in the study's folder.
+Where Slurm's queue has no room for all of them, one more job of one core, the submitting job, submits the others as
+places become free: `python -m workflow.slurm_submit`, in the study's folder. Jobs are named by their markers,
+`done/<kind>/<name>.json`.
 """
 
 from __future__ import annotations
@@ -34,51 +35,54 @@ _LEFT = "slurm.left"
 """File with the markers of jobs that wait for a place in Slurm's queue, one a line."""
 
 _SECONDS = float(os.environ.get("CLM_OR_MLM_SUBMIT_SECONDS", "30"))
-"""Between two looks for a place."""
+"""Seconds that the submitting job waits between two tries to submit more jobs."""
 
 _FAILURES = 120
-"""Looks in a row that may fail, an hour: a busy controller answers again, a wrong account stays wrong."""
+"""Tries in a row that may fail, which take an hour: a busy controller answers again, a wrong account stays wrong."""
 
 _HERE = SlurmJob(number="", state="RUNNING", comment=SUBMITS)
-"""This job, where Slurm's queue does not show it."""
+"""The submitting job itself, for where Slurm's queue does not show it."""
 
 
 class _NoRoomError(Exception):
-    """Slurm takes no more jobs of this user now, as it says."""
+    """Slurm takes no more jobs of this user now; the message is Slurm's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """What came of a submission."""
+    """The result of a submission."""
 
     numbers: Mapping[str, str]
-    """Slurm's numbers of what was submitted, by marker."""
+    """Slurm's numbers of the jobs that were submitted, by marker."""
     left: Sequence[str]
-    """Markers of what waits for a place in the queue."""
+    """Markers of jobs that wait for a place in the queue."""
 
 
 def submit(
     workflow: Workflow, folder: Path, todo: Sequence[str], queue: Queue
 ) -> Submission:
-    """Submit those of some jobs that are not queued or running, in order, each after those that it needs.
+    """Submit jobs that are neither queued nor running, in order, each to start after the jobs that it needs.
 
-    The first is the job that submits the others, held: it keeps a place for itself, and is cancelled if not needed.
+    The submitting job is submitted first, and held, so that it has a place in the queue. At the end it is released if
+    jobs are left for it, else cancelled.
 
     Args:
         workflow: the study's jobs.
         folder: where the jobs work.
-        todo: markers of jobs that are not done, those that others need first.
-        queue: what Slurm knows of the study.
+        todo: markers of jobs that are not done, each after those that it needs.
+        queue: the jobs of the study that Slurm's queue shows.
 
     Raises:
-        UserError: Slurm does not take a job; or it takes no more, not even one beside the one that submits the others.
+        UserError: Slurm does not take a job; or it has no place for any job, or for none beside the submitting job.
     """
+    # Slurm's numbers of the jobs that are in its queue, by marker; each submission below adds one.
     numbers = {marker: job.number for marker, job in queue.live.items()}
     waiting = [marker for marker in todo if marker not in numbers]
-    # At least two: the job that submits the others takes a place itself.
+    # At least two jobs at a time, since the submitting job takes a place itself.
     places = max(workflow.max_jobs, 2) - len(queue.jobs)
 
-    # First the job that submits the others, unless a call that was killed has left it held.
+    # First the submitting job, unless one is in the queue. It is held there if an earlier call was killed before it
+    # released the job. `held` is its number; empty where none is held.
     held = ""
     if queue.submitter is None and len(waiting) > 1:
         try:
@@ -89,19 +93,22 @@ def submit(
     elif queue.submitter is not None and queue.submitter.reason == "JobHeldUser":
         held = queue.submitter.number
 
-    # Then as many jobs as there are places for, each after the jobs that it needs.
+    # Then as many jobs as there are places for. `limit` says what keeps the others out.
     limit = f"max_jobs is {workflow.max_jobs}"
     while waiting and places > 0:
         job = workflow.jobs[waiting[0]]
         missing = [
             need for need in job.needs if not workflow.jobs[need].is_complete(folder)
         ]
-        if not numbers.keys() >= set(missing):
+        # Needed jobs are submitted first, so one that is neither complete nor in the queue has failed.
+        are_queued = numbers.keys() >= set(missing)
+        if not are_queued:
             log.warning("%s is not submitted: what it needs has failed", job.marker)
             waiting.pop(0)
             continue
         options = []
         if missing:
+            # `afterok`: Slurm starts the job once all these have ended with code 0.
             after = ":".join(numbers[need] for need in missing)
             options.append(f"--dependency=afterok:{after}")
         try:
@@ -112,10 +119,11 @@ def submit(
         waiting.pop(0)
         places -= 1
 
-    # Last, jobs without a place are left to the submitting job, which is released, or cancelled if none is left.
+    # Last, jobs without a place are left to the submitting job. Nothing must be left where none is there to submit it.
     if waiting and not held and queue.submitter is None:
         write_left(folder, ())
         raise _no_place(limit)
+    # The submitting job took the only place, so it could never submit another.
     if held and waiting and not numbers:
         write_left(folder, ())
         _tell_slurm("scancel", held)
@@ -139,9 +147,11 @@ def submit(
 
 
 def _submitter(workflow: Workflow) -> Job:
-    """Return what the Slurm job takes that submits the others: one core, for as long as the site allows."""
+    """Return the submitting job: one core, for as long as the site allows."""
+    # The site's limits are read from the study's other jobs without GPUs.
     small = [job for job in workflow.jobs.values() if job.queue == "cpu"]
     hours = max((job.limit_hours for job in small), default=20.0)
+    # At most 2 GB; 0 where the site refuses --mem, and so all jobs have 0.
     memory_gb = min((min(2.0, job.memory_gb) for job in small), default=2.0)
     kind = JOB_KINDS["analysis"]
     return Job(
@@ -150,11 +160,17 @@ def _submitter(workflow: Workflow) -> Job:
 
 
 def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
-    """Submit a job and return its number.
+    """Submit a job and return Slurm's number of it.
+
+    Args:
+        workflow: the study's jobs, with what Slurm is asked for them.
+        folder: where the job works.
+        job: the job; the submitting job is known by its name, `SUBMITS`.
+        options: more options of sbatch.
 
     Raises:
         _NoRoomError: Slurm takes no more jobs of this user now.
-        UserError: it does not take this one.
+        UserError: Slurm does not take this job, or sbatch prints no number.
     """
     comment = job.marker
     module = f"workflow.step {shlex.quote(job.marker)}"
@@ -169,10 +185,11 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     output.parent.mkdir(parents=True, exist_ok=True)
     # Slurm replaces %j and the like in a path; %% stays a percent sign.
     escaped = str(output).replace("%", "%%")
-    # Without this option, a job that waits for a failed job would stay in the queue for ever.
+    # `--requeue` allows to put the job back into the queue. Without `--kill-on-invalid-dep`, a job that waits for a
+    # failed job would stay in the queue for ever.
     command = ["sbatch", "--parsable", "--requeue", "--kill-on-invalid-dep=yes"]
     command += [f"--job-name={make_id(folder)}", f"--comment={comment}"]
-    # A job that is put back into the queue continues its log.
+    # A job that was put back into the queue continues its log.
     command += [f"--chdir={folder}", f"--output={escaped}", "--open-mode=append"]
     command += [*options, *sbatch_words(request_of(workflow, job))]
     # A job that submits others must not pass on the Slurm variables of its own allocation.
@@ -192,7 +209,8 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         raise UserError(
             f"Slurm does not take {comment}: {why}; what was submitted stays in the queue"
         )
-    # Lines that a site prints may begin with a number as well, so a line of only the job's number is sought first.
+    # sbatch prints `4711`, or with the cluster's name `4711;name`. Lines that a site prints may begin with a number as
+    # well, so a line of only the job's number is sought first. The last such line counts.
     for pattern in (r"^(\d+)(?:;\S*)?$", r"^(\d+)"):
         numbers = re.findall(pattern, answer.stdout, re.MULTILINE)
         if numbers:
@@ -203,10 +221,10 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
 
 
 def _tell_slurm(*words: str) -> None:
-    """Run a command that changes a job of Slurm's.
+    """Run a command that changes a job in Slurm's queue.
 
     Raises:
-        UserError: Slurm does not do so.
+        UserError: the command fails.
     """
     code, text = Machine().output(words)
     if code:
@@ -234,13 +252,17 @@ def write_left(folder: Path, markers: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Submit what waits for a place in Slurm's queue, as places become free, in the current folder."""
+    """Submit the jobs that wait for a place in Slurm's queue, as places become free; run by the submitting job.
+
+    The study's folder is the current one.
+    """
     folder = Path.cwd()
     started = time.monotonic()
     share_with_group(folder)
     failures = 0
     while read_left(folder):
         try:
+            # While another call works in the folder, nothing is submitted.
             with try_lease(folder / LEASE) as holder:
                 if holder is None:
                     _submit_left(folder)
@@ -250,6 +272,7 @@ def main(argv: Sequence[str]) -> int:
             if failures == _FAILURES:
                 raise
             log.warning("%s", error)
+        # Near its own time limit the submitting job goes back into the queue, and starts again with its whole time.
         if seconds_left(_submitter(load_workflow(folder)), started, os.environ) <= 0:
             requeue(os.environ["SLURM_JOB_ID"])
         time.sleep(_SECONDS if read_left(folder) else 0)
@@ -257,7 +280,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _submit_left(folder: Path) -> None:
-    """Submit what there are places for now.
+    """Submit as many of the jobs that wait as there are places for now.
 
     Raises:
         UserError: Slurm does not answer, or does not take a job.
@@ -267,9 +290,10 @@ def _submit_left(folder: Path) -> None:
     todo = []
     for marker in read_left(folder):
         job = workflow.jobs.get(marker)
-        # A job counts as not submitted when Slurm's answer came too late, though it may have run by now.
+        # A job stays in the list when Slurm's answer to its submission came too late, though it may have run by now.
         if job is not None and not job.is_complete(folder):
             todo.append(marker)
+    # With a submitter in the queue, `submit` does not submit another.
     queue = replace(queue, submitter=queue.submitter or _HERE)
     submit(workflow, folder, todo, queue)
 

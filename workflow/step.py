@@ -1,12 +1,13 @@
-"""One job of the workflow, on the machine that it was given; `python -m workflow.step MARKER` in a Slurm job.
+"""Runs one job of a workflow; in a Slurm job by `python -m workflow.step MARKER`.
 
-It runs the job's commands in the image, or in this environment, training by torchrun on all GPUs; lets training save
-itself before the time limit; starts again what died without a sentence, in place, or by putting the Slurm job back into
-the queue; prints the last lines of what failed; and writes the job's marker only when what it should make is there.
-What a user's mistake ended is not started again.
+The job's commands run in the study's image, or in this environment; training runs under torchrun on all GPUs, and is
+asked to save a checkpoint before the time limit. A job that died without an error message is started again: in this
+process, or by putting the Slurm job back into the queue. A job that ended with a user's mistake is not. The last lines
+of a failed job's log are printed. The job's marker, the file that says that the job is done, is written only when all
+files that the job makes are there.
 
-In the order of what happens: `main` (of a Slurm job), `run_job` (until it is done), `do` (once), `run_until` (a
-command).
+In the order of what happens: `main` (of a Slurm job), `run_job` (until the job is done), `do` (one attempt),
+`run_until` (one command).
 """
 
 from __future__ import annotations
@@ -60,34 +61,42 @@ _ENDED = tuple(
     for number in (signal.SIGTERM, signal.SIGINT)
     for code in (-number, 128 + number)
 )
-"""Exit codes of a command that was ended from outside: a job that somebody cancels must not come back."""
+"""Exit codes of a command that was ended from outside: a job that somebody cancels must not be started again.
+
+A process that a signal ends has the signal's negative number as its code; a shell above it reports 128 more than it.
+"""
 
 _LEASE_SECONDS = 150
-"""How long a job waits for another process that works on the same."""
+"""How long a job waits for another process that works on the same job."""
 
 _PREEMPTION_SECONDS = 300
 """Longest time that Slurm gives a job between its signal and its end."""
 
 _REQUEUE_TRIES = 5
+"""How often Slurm is asked to put a job back into the queue."""
 _REQUEUE_PAUSE = 30
-"""Seconds between two of them: together less than what a job leaves for saving."""
+"""Seconds between two tries: all together less than what a job leaves for saving."""
 
 _HUNG = re.compile(rb"(?m)^ *exitcode +: %d " % AGAIN)
-"""How torchrun, which ends with 1, reports a process that ended so: the watchdog's, where another one hung."""
+"""Torchrun's report of a process that ended with the code `AGAIN`: `  exitcode  : 75 (pid: 12)`.
+
+Training's watchdog ends a process so when another process hangs. Torchrun itself ends with 1, so the log is searched.
+"""
 
 log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do the job of the current folder's workflow that has the marker `argv[0]`, in the Slurm job submitted for it."""
-    (marker,) = argv or [""]
+    """Run the job with the marker `argv[0]`, of the current folder's workflow, in the Slurm job submitted for it."""
+    (marker,) = argv or [""]  # no marker is refused below, as an unknown one
     folder = Path.cwd()
     share_with_group(folder)
     workflow = load_workflow(folder)
     if marker not in workflow.jobs:
         raise UserError(f"{marker!r} is not a job of {workflow.target}")
     job = workflow.jobs[marker]
-    # Slurm counts a dependency as met once it has forgotten that job, however the job ended.
+    # Slurm starts a job after those that it needs. But it counts that as met as well once it has forgotten the other
+    # job, however that one ended.
     for need in job.needs:
         if not workflow.jobs[need].is_complete(folder):
             raise UserError(
@@ -101,26 +110,30 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int:
-    """Run a job until it is done or cannot be; return the exit code of its last attempt.
+    """Run a job until it is done or given up; return the exit code of its last attempt.
 
-    What died without a sentence, or was stopped by the clock, is started again: `restarts` times, counted
-    anew whenever it has come further.
+    A job that died without an error message, or stopped for the time limit, is started again: `workflow.restarts` times
+    from where it is, counted anew whenever it has come further.
 
     Args:
         job: the job.
         workflow: the workflow that the job belongs to.
-        folder: where it works.
-        number: of the Slurm job that the study submitted for it, which is put back into the queue instead; empty: here.
+        folder: where the job works.
+        number: number of the Slurm job that the study submitted for this job. That is put back into Slurm's queue to
+            start the job again. Empty: no job was submitted, and the job is started again in this process.
     """
     what = f"{job.kind.name} {job.name}"
     before = len(attempts_in(folder / job.attempts))
+    # In this process many jobs may follow each other, so each attempt needs time before the allocation's end. The Slurm
+    # job of one job begins with its whole time, and makes one attempt.
     while number or seconds_left(job, time.monotonic(), os.environ) > 0:
         code = _attempt(job, workflow, folder, submitted=bool(number))
         if code in (0, MISTAKE, STOPPED):
             return code
+        # Only attempts of this call count; those before it are another call's.
         attempts = attempts_in(folder / job.attempts)
         own = attempts[before:]
-        # A requeued job is a new process: all attempts of its number count.
+        # A Slurm job that was put back is a new process with the same number: all attempts of that number count.
         if number:
             own = [attempt for attempt in attempts if attempt.slurm == number]
         if tries_without_progress(job, folder, own) > workflow.restarts:
@@ -134,7 +147,7 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
 
 
 def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> int:
-    """Run a job once; refuse it as a user's mistake while another process, on any node, works on it."""
+    """Run a job once and return its exit code; it is `MISTAKE` while another process, on any node, works on the job."""
     lease = folder / job.lease
     # When a node died and its job runs again elsewhere, the dead process's lease becomes free after two minutes.
     deadline = time.monotonic() + _LEASE_SECONDS
@@ -161,7 +174,7 @@ def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> 
 
 
 def _refuse_other_image(workflow: Workflow) -> None:
-    """Raise a `UserError` where the image is another one now."""
+    """Raise a `UserError` where the image file is not the one that the study was started with."""
     image = Path(workflow.image)
     if not workflow.image_sha256 or not image.is_file():
         return
@@ -174,13 +187,14 @@ def _refuse_other_image(workflow: Workflow) -> None:
 
 
 def do(job: Job, workflow: Workflow, folder: Path) -> int:
-    """Run a job's commands and write its marker.
+    """Run a job's commands once, and write its marker.
 
     Returns:
-        0; `AGAIN` when the clock stopped it; `STOPPED` when somebody did; or the exit code of what failed.
+        0 for a job that is done; `AGAIN` where the time limit stopped a command; `STOPPED` where somebody stopped it;
+        else the exit code of the command that failed.
 
     Raises:
-        UserError: the commands ended well, but not all that they should make is there.
+        UserError: the commands succeeded, but not all files that they should make are there.
     """
     what = f"{job.kind.name} {job.name}"
     started = time.monotonic()
@@ -212,16 +226,19 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
 
 
 def _environment(job: Job, workflow: Workflow) -> dict[str, str]:
-    """Return the environment of a job's commands: this one's, the site's variables, and what follows from its size."""
+    """Return the environment of a job's commands: this process's, the site's variables, and some of the job's own."""
     # PYTHONSAFEPATH: a file of the study's folder must not be imported in place of a module.
     environ = dict(os.environ) | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
     environ |= site_environment(workflow, environ)
+    # The results' records name the image by its hash.
     environ[IMAGE_SHA256] = workflow.image_sha256
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
+    # Threads that libraries start by OMP_NUM_THREADS share the job's cores: all of them, or those of one GPU.
     if not job.gpus:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
         return environ
+    # The commands refuse to start on fewer GPUs, unless the site computes on CPUs (`runtime = "none"`).
     if environ.get("CLM_OR_MLM_GPU") != "none":
         environ[GPU_COUNT] = str(job.gpus)
     environ.setdefault("OMP_NUM_THREADS", str(max(1, job.cpus // job.gpus)))
@@ -229,16 +246,21 @@ def _environment(job: Job, workflow: Workflow) -> dict[str, str]:
 
 
 def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the site gives every job, with $NAME replaced by this job's own.
+    """Return the variables that the site gives every job, with $NAME in their values expanded.
+
+    Args:
+        workflow: has the variables.
+        environ: the job's environment, which has the values of $NAME.
 
     Raises:
-        UserError: one of them names a variable that is not set here.
+        UserError: a value names a variable that is not set, or has a `$` before something else than a name.
     """
     expanded = {}
     for key, value in workflow.environ.items():
         try:
             expanded[key] = Template(value).substitute(environ)
         except (KeyError, ValueError) as error:
+            # A KeyError is the variable's name; a ValueError is a sentence on a `$` that begins no name.
             wrong = str(error).lower()
             if isinstance(error, KeyError):
                 wrong = f"{error} is not set on this node"
@@ -256,25 +278,28 @@ def _run_command(
     environ: Mapping[str, str],
     seconds: float,
 ) -> int:
-    """Run one command of a job, its output to the job's log; return its exit code as `run_until` does."""
+    """Run one command of a job and append its output to the job's log; return its exit code as `run_until` does."""
     command: list[str] = []
     if workflow.modules:
+        # A shell loads the modules, then becomes the command: `$@` is what follows `-`, which stands for the script's
+        # name.
         load_words = f"module load {shlex.join(workflow.modules)}"
         command += ["bash", "-c", f'{load_words} || exit 1; exec "$@"', "-"]
+    # Training is asked by a file to save and stop, since a file reaches all its processes; other commands by a signal.
     stop: signal.Signals | Path = signal.SIGINT
-    on_nodes: list[str] = []
-    ranks: list[str] = []
+    srun: list[str] = []
+    torchrun: list[str] = []
     if job.checkpoints:
         stop = folder / job.stop
-        on_nodes, ranks = launcher_of(
-            job, environ, workflow.gres, workflow.numa_binding
-        )
-    command += on_nodes + start_words(workflow, folder, environ) + ranks + [*words]
+        srun, torchrun = launcher_of(job, environ, workflow.gres, workflow.numa_binding)
+    # `srun` starts the image once on each node, and torchrun inside of it a process for each GPU.
+    command += [*srun, *start_words(workflow, folder, environ), *torchrun, *words]
 
     log_file = folder / job.log
-    # Earlier attempts wrote to the same log.
+    # Earlier attempts wrote to the same log, so this command's output begins at the log's end.
     log_start = log_file.stat().st_size if log_file.is_file() else 0
     code = run_until(command, log_file, seconds, environ, stop, folder)
+    # Training in which a process hung is started again, though torchrun reports a failure.
     if code and _HUNG.search(log_file.read_bytes()[log_start:]):
         return AGAIN
     return code
@@ -283,13 +308,17 @@ def _run_command(
 def launcher_of(
     job: Job, environ: Mapping[str, str], gres: str = "gpu", numa: str = ""
 ) -> tuple[list[str], list[str]]:
-    """Return what starts one process a GPU: words before the image's, one a node, and torchrun inside of it.
+    """Return the words by which a training starts one process for each GPU.
 
     Args:
         job: the job.
-        environ: the job's environment; Slurm's variables name its nodes.
+        environ: the job's environment; Slurm's variables have the job's number and this node's name.
         gres: Slurm's word for a GPU.
         numa: how torchrun binds processes to cores; empty: not at all.
+
+    Returns:
+        The words of srun, which stand before those that start the image and start it once on each node; and the words
+        of torchrun, which run in the image. Without srun's words on one node; both are empty for a single process.
 
     Raises:
         UserError: a job of several nodes outside Slurm.
@@ -309,11 +338,13 @@ def launcher_of(
     number = int(environ["SLURM_JOB_ID"])
     # This process runs on the first of the job's nodes, where the others are to meet.
     host = environ.get("SLURMD_NODENAME") or platform.node()
-    # Below the range of ports that Linux hands out to others (32768 and up); two jobs on a node never meet.
+    # Below the ports that Linux hands out to other programs (32768 and up). It follows from the job's number, so that
+    # two jobs on a node have different ports.
     port = 12_000 + number % 20_000
     torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={host}:{port}", f"--rdzv-id={number}"]
-    # Nodes that read an image and import torch from a cold file system differ by minutes; torchrun's default is one.
+    # Nodes that read an image and import torch from a cold file system are ready minutes apart; by default torchrun
+    # waits for one minute only.
     torchrun += ["--rdzv-conf=timeout=900,read_timeout=600", "-m", "clm_or_mlm"]
     srun = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}"]
     srun += ["--ntasks-per-node=1", f"--cpus-per-task={job.cpus}"]
@@ -325,7 +356,13 @@ def launcher_of(
 def start_words(
     workflow: Workflow, folder: Path, environ: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Return the words before a command of `clm-or-mlm`: the image's command line, or this Python."""
+    """Return the words that start a command of `clm-or-mlm`, and stand before it: in the image, or with this Python.
+
+    Args:
+        workflow: has the image, and the folders outside the study's that the image shows.
+        folder: the study's.
+        environ: the job's environment, for variables in the names of these folders; None: no variables.
+    """
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
     words = [sys.executable, "-m", "clm_or_mlm", "container", "run"]
@@ -335,7 +372,7 @@ def start_words(
 
 
 def _report_failure(job: Job, folder: Path, code: int) -> None:
-    """Print the last lines of a job that failed; write down the last one where a user's mistake ended it."""
+    """Print the last lines of a failed job's log; after a user's mistake keep the last line, the error, in a file."""
     log_file = folder / job.log
     lines = log_file.read_text("utf-8", errors="replace").splitlines()
     what = f"{job.kind.name} {job.name}"
@@ -355,25 +392,29 @@ def run_until(
     stop: signal.Signals | Path,
     folder: Path | None = None,
 ) -> int:
-    """Run a command, its output to the log; return its exit code.
+    """Run a command, append its output to the log, and return its exit code.
 
-    That is `AGAIN` when the clock asked it to stop before its end, `STOPPED` when somebody did.
+    After some seconds the command is asked to save its work and stop. SIGUSR1 (Slurm's warning before the time limit)
+    and SIGTERM to this process ask it at once.
 
     Args:
         command: the command.
-        log_file: appended to.
-        seconds: after so many it is asked to save and stop. SIGUSR1 (Slurm's warning before the time limit) and
-            SIGTERM to this process do so at once.
+        log_file: the log.
+        seconds: how long the command runs before it is asked to stop.
         environ: the command's environment.
-        stop: how it is asked: a signal to its process group, or a file that is made.
-        folder: where it works; the current folder without.
+        stop: how the command is asked: a signal to its process group, or a file that is made.
+        folder: where the command works; None: the current folder.
+
+    Returns:
+        The command's exit code. Instead of another code than 0, `AGAIN` where the command was asked to stop for the
+        time limit, and `STOPPED` where somebody ended it or this process.
     """
     log_file.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(stop, Path):
         stop.unlink(missing_ok=True)
     deadline = time.monotonic() + seconds
     received: list[signal.Signals] = []
-    asked = False
+    is_asked = False
     with log_file.open("ab") as sink, on_stop_signal(received.append):
         # Start the command in its own process group: a signal to this process reaches it only as a request to save.
         process = subprocess.Popen(
@@ -388,8 +429,8 @@ def run_until(
         try:
             # Wait until the command ends; ask it once to save and stop.
             while process.poll() is None:
-                if not asked and (received or time.monotonic() > deadline):
-                    asked = True
+                if not is_asked and (received or time.monotonic() > deadline):
+                    is_asked = True
                     who = "by the clock"
                     if received:
                         who = f"{received[0].name} from the scheduler"
@@ -402,8 +443,8 @@ def run_until(
                         _signal(process.pid, stop)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.2)
-            # The group holds what the command has started as well, which may still save.
-            while asked and _signal(process.pid, 0):
+            # Processes that the command has started may still be saving: wait until none of its group is left.
+            while is_asked and _signal(process.pid, 0):
                 time.sleep(0.2)
         except BaseException:
             _signal(process.pid, signal.SIGKILL)
@@ -415,13 +456,15 @@ def run_until(
     code = process.returncode
     if code == 0:
         return 0
-    # Whoever cancels a job sends SIGTERM to all its processes, so the command may have ended before it was asked.
-    if asked and signal.SIGTERM not in received:
+    # The clock or SIGUSR1 asked the command to stop.
+    if is_asked and signal.SIGTERM not in received:
         return AGAIN
+    # Whoever cancels a job sends SIGTERM to all its processes, so the command may end by it before it was asked.
     return STOPPED if received or code in _ENDED else code
 
 
 def _in_the_child(parent: int) -> None:
+    """Prepare the command's process, after it was forked and before the command begins."""
     # Slurm's warning reaches launchers and shells in between as well.
     ignore_stop_signal()
     # If the parent is killed, the command ends too: the next call must not meet it.
@@ -429,7 +472,10 @@ def _in_the_child(parent: int) -> None:
 
 
 def _signal(group: int, number: int) -> bool:
-    """Signal a whole group, since launchers in between forward nothing; return whether it is there (for 0 as well)."""
+    """Send a signal to a process group, and return whether the group still exists; 0 sends nothing and only asks.
+
+    The whole group, since launchers in between do not forward signals.
+    """
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -438,28 +484,32 @@ def _signal(group: int, number: int) -> bool:
 
 
 def seconds_left(job: Job, started: float, environ: Mapping[str, str]) -> float:
-    """Return the seconds a job may still work: to its margin before the limit, or before the end that Slurm names.
+    """Return the seconds that a job may still work before it has to save itself; negative where that is overdue.
 
     Args:
         job: the job.
-        started: when it started, by `time.monotonic`.
-        environ: has Slurm's variables.
+        started: when the job started, by `time.monotonic`.
+        environ: has the variables of the allocation that this process runs in.
     """
-    left, length = allocation_seconds(environ)
-    # In a short allocation, a tenth of it is kept for saving, not the whole margin.
+    allocation_left, length = allocation_seconds(environ)
+    # Time for saving. In a short allocation it is a tenth of the allocation, not the job's whole margin.
     margin = min(job.margin_seconds, 0.1 * length)
-    worked = time.monotonic() - started
-    return min(60.0 * job.minutes - worked, left) - margin
+    job_left = 60.0 * job.minutes - (time.monotonic() - started)
+    return min(job_left, allocation_left) - margin
 
 
 def requeue(number: str) -> None:
-    """Put a Slurm job, this one, back into the queue, and wait until Slurm ends it, where that is allowed."""
+    """Put the Slurm job `number`, in which this process runs, back into the queue.
+
+    Where Slurm does so, it ends this process. Where it does not after some tries, return.
+    """
     for _ in range(_REQUEUE_TRIES):
         code, text = Machine().output(["scontrol", "requeue", number], seconds=300)
         if code == 0:
-            time.sleep(120)
+            time.sleep(120)  # Slurm ends this process meanwhile
             return
-        # If the job ended now, Slurm would cancel the jobs that wait for it; a busy controller answers later.
+        # If this process ended now, Slurm would cancel the jobs that wait for this one. A busy controller may answer
+        # the next try.
         log.warning("the job cannot be requeued: %s", text)
         time.sleep(_REQUEUE_PAUSE)
 

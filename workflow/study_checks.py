@@ -1,4 +1,8 @@
-"""What a study's own settings are looked at for before it starts; each check yields a line for each problem."""
+"""Checks of a study's settings before it starts. Each yields a line for each problem that it finds.
+
+A line is made by `fail` (the study's start is refused) or `warn`, with what was looked at, and a sentence: what was
+seen and, after a semicolon, what to do.
+"""
 
 from __future__ import annotations
 
@@ -27,26 +31,28 @@ from workflow.study_settings import StudySettings
 _SAMPLES = {"sample-10BT": 10e9, "sample-100BT": 100e9, "sample-350BT": 350e9}
 """FineWeb-Edu's samples and their tokens, by GPT-2's tokenizer, as its page gives them."""
 _SPARE = 1.1
-"""Room for another tokenizer, and for the documents that validation takes."""
+"""A sample needs so many times a study's tokens: another tokenizer may find fewer, and validation takes documents."""
 
 _PACKED = (".parquet", ".gz", ".zst", ".bz2", ".xz")
+"""Endings of compressed files."""
 _EXPANDS = 6.0
-"""Bytes of text in a byte of such a file, on the high side: 3.6 for a hundred English novels (zstd)."""
+"""Bytes of text in a byte of a compressed file, on the high side: 3.6 for a hundred English novels (zstd)."""
 _TOKEN_BYTES = 3.0
 """Bytes of text in a token of a large vocabulary, on the low side: 4.3 to 4.9 in English prose by OLMo's 100,278."""
 
 _FEW_IDS = 0.75
-"""A tokenizer with fewer than this share of a size's rows is hardly the one that the size was made for."""
+"""A tokenizer with fewer ids than this share of a model's embedding rows is hardly the one that the model is meant for.
+"""
 
 _SLICE = re.compile(r"\dg\.\d+gb")
 """How Slurm and NVIDIA name a slice of a GPU, as in `gpu:1g.10gb`."""
 
 _START_MINUTES = 15
-"""Shorter jobs than those of the smallest toy study mostly start and save."""
+"""Minutes of a job; a shorter one than those of the smallest toy study spends them on starting and saving."""
 
 
 def _has_shards(start: Start) -> bool:
-    """Return whether the shards are there; they do without what they were made of, which a scratch may have purged."""
+    """Return whether the shards are there. Then text and tokenizer are not needed; a scratch may have purged them."""
     jobs = start.workflow.of_kind("shards")
     return all(job.is_complete(start.folder) for job in jobs)
 
@@ -75,7 +81,8 @@ def text(start: Start) -> Iterator[CheckLine]:
 
 
 def _files(word: str) -> list[Path]:
-    """Return what a path or pattern names, and what is in each folder of it."""
+    """Return what a path or pattern matches, with all that is in a folder in place of the folder."""
+    # `glob` takes relative patterns only, so a full path is matched from `/`.
     root = Path(word).anchor
     found: list[Path] = []
     for match in Path(root).glob(word.removeprefix(root)):
@@ -84,10 +91,11 @@ def _files(word: str) -> list[Path]:
 
 
 def tokenizer(start: Start) -> Iterator[CheckLine]:
-    """Whether there is one tokenizer, with about the size's number of rows."""
+    """Whether there is one tokenizer, with about as many ids as the models' embeddings have rows."""
     settings = start.settings
     if _has_shards(start):
         return
+    # Exactly one of the two settings is needed; a tokenizer is given or trained.
     if bool(settings.tokenizer) == bool(settings.train_tokenizer):
         found = "no tokenizer; set"
         if settings.tokenizer:
@@ -107,6 +115,7 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
         return
     if not ids:
         return
+    # Every size of the study has to hold the tokenizer's ids. More rows than ids are usual, far more are a mistake.
     rows = {size: shape.vocab for size, shape in start.study.shapes.items()}
     smallest = min(rows, key=rows.__getitem__, default="")
     if rows and ids > rows[smallest]:
@@ -121,10 +130,10 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
 
 
 def _ids(settings: StudySettings) -> int:
-    """Return how many ids the study's tokenizer has; 0 where that cannot be seen.
+    """Return how many ids the study's tokenizer has, or will have once it is trained; 0 where that cannot be seen.
 
     Raises:
-        UserError: it is not a tokenizer.
+        UserError: the setting names something else than a tokenizer.
     """
     if settings.train_tokenizer or not settings.tokenizer:
         return settings.train_tokenizer
@@ -137,8 +146,8 @@ def _ids(settings: StudySettings) -> int:
 
 
 def environment(start: Start) -> Iterator[CheckLine]:
-    """Whether this environment has what jobs need, where they run in no image."""
-    # Only looked for: importing torch takes seconds.
+    """Whether this environment has torch, where jobs run without an image."""
+    # `find_spec` only looks for torch: importing it takes seconds.
     if not start.workflow.image and find_spec("torch") is None:
         yield fail(
             "torch",
@@ -152,6 +161,7 @@ def datasets(start: Start) -> Iterator[CheckLine]:
     settings = start.settings
     if settings.make_datasets:
         return
+    # Without a folder of datasets, all of them are missing.
     lacks = settings.needed_datasets
     where = "the settings name no folder (data = ...) with"
     if settings.data:
@@ -184,6 +194,7 @@ def gpus(start: Start) -> Iterator[CheckLine]:
         yield fail("GPUs", said)
     if start.profile == "slurm" or settings.runtime == "none":
         return
+    # Jobs run on this machine: are there as many GPUs as the settings ask for?
     there = start.machine.gpus() if asked else 0
     if there < asked:
         fault = f"the study asks for {asked} GPUs, but this machine has {there}, and with --profile local jobs run here"
@@ -194,9 +205,10 @@ def gpus(start: Start) -> Iterator[CheckLine]:
 def options(start: Start) -> Iterator[CheckLine]:
     """Whether the commands of jobs understand their words."""
     settings = start.settings
-    # Without these the commands are incomplete; other checks name what is missing.
+    # Without text or tokenizer the commands are incomplete; other checks name what is missing.
     if not settings.text or not (settings.tokenizer or settings.train_tokenizer):
         return
+    # Jobs of one kind have the same options, so one job of each kind is looked at.
     jobs = {job.kind.name: job for job in start.workflow.jobs.values()}
     # Relative paths in the words start from the study's folder.
     with contextlib.chdir(start.place):
@@ -206,9 +218,12 @@ def options(start: Start) -> Iterator[CheckLine]:
 
 
 def _misunderstood(words: Command) -> Iterator[CheckLine]:
-    """Yield why a job's command would not understand its words."""
+    """Yield a line where a job's command would not understand its words.
+
+    Only commands that the user's settings `shard_options` and `tuning_options` add words to are looked at.
+    """
     key = "tuning_options"
-    # A login node may lack what a command's module imports.
+    # A login node may lack a library that the command's module imports: then the words are not checked.
     with contextlib.suppress(ImportError):
         try:
             if words[0] == "shards":
@@ -225,8 +240,9 @@ def _misunderstood(words: Command) -> Iterator[CheckLine]:
 
 
 def tokens(start: Start) -> Iterator[CheckLine]:
-    """Whether the text or the shards have as many tokens as training takes."""
+    """Whether the shards, or the text before shards are made, have as many tokens as training takes."""
     for job in start.workflow.of_kind("shards"):
+        # A sentence where there are too few, else None.
         short = job.shortage(start.folder)
         if not _has_shards(start):
             short = _short_files(job.tokens, start.settings)
@@ -235,7 +251,10 @@ def tokens(start: Start) -> Iterator[CheckLine]:
 
 
 def _short_files(needed: float, settings: StudySettings) -> str | None:
-    """Return a sentence if even a high estimate from the files' sizes is too little text; None if sizes are unknown."""
+    """Return a sentence if the text has too few tokens even by a high estimate from its files' sizes; else None.
+
+    None as well where any number of tokens will do (`needed` is 0), or where sizes are unknown, as of texts on a hub.
+    """
     if not needed or any(word.startswith("hf:") for word in settings.text):
         return None
     files = [path for word in settings.text for path in _files(word) if path.is_file()]
@@ -243,6 +262,7 @@ def _short_files(needed: float, settings: StudySettings) -> str | None:
     for path in files:
         expands = _EXPANDS if path.suffix in _PACKED else 1.0
         size += expands * path.stat().st_size
+    # A tokenizer that is trained here is byte-level, with a vocabulary of any size: at most every byte is a token.
     most = size if settings.train_tokenizer else size / _TOKEN_BYTES
     if not files or most >= needed:
         return None
@@ -263,6 +283,7 @@ def sample_of(tokens: float) -> str:
 def cores(start: Start) -> Iterator[CheckLine]:
     """Whether each worker of fine-tuning has a core."""
     settings = start.settings
+    # The options are words such as ("--workers", "8"): each is looked up by the word before it.
     workers = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
     shared = settings.cpus * settings.tuning_gpus
     if workers.isdecimal() and int(workers) > shared:
@@ -271,18 +292,19 @@ def cores(start: Start) -> Iterator[CheckLine]:
 
 
 def memory(start: Start) -> Iterator[CheckLine]:
-    """Whether a GPU's memory holds the pass that the settings fix."""
+    """Whether a GPU's memory holds a pass, the sequences that training computes at a time (`microbatch`)."""
     settings = start.settings
     memory_gb = DEVICES[settings.device].memory_gb
+    # Pretraining on CPUs, or a GPU whose memory is not known.
     if not settings.gpus_per_node or not memory_gb:
         return
     batches = start.study.config.batches
-    # Without the setting, training chooses a pass that fits, so one sequence is checked.
+    # Without the setting, training chooses a pass that fits. One sequence has to.
     microbatch = batches.microbatch or 1
-    length = microbatch * batches.max_length
+    pass_tokens = microbatch * batches.max_length
     several = settings.nodes * settings.gpus_per_node > 1
     for size in start.sizes:
-        needs = training_gb(start.study.shapes[size], length, several=several)
+        needs = training_gb(start.study.shapes[size], pass_tokens, several=several)
         if needs > memory_gb:
             fault = f"{size} takes about {needs:.0f} GB of each GPU at microbatch={microbatch}"
             advice = "remove microbatch from pretraining_settings, or choose a smaller size or a larger GPU"
@@ -291,7 +313,7 @@ def memory(start: Start) -> Iterator[CheckLine]:
 
 
 def space(start: Start) -> Iterator[CheckLine]:
-    """Whether there is room for what is not done yet, and time for what cannot resume."""
+    """Whether disk and time limits suffice for the jobs that are not done yet (`shortages`)."""
     todo = tuple(reconcile(start.workflow, start.folder, change=False))
     found = StudyProgress(workflow=start.workflow, folder=start.folder, todo=todo)
     for sentence in shortages(found):
@@ -299,8 +321,9 @@ def space(start: Start) -> Iterator[CheckLine]:
 
 
 def time_limits(start: Start) -> Iterator[CheckLine]:
-    """Whether jobs have time for more than to start and to save."""
+    """Whether jobs have more time than they take to start and to save."""
     jobs = start.workflow.jobs.values()
+    # One line for each kind of jobs, since the kind's setting is wrong for all.
     too_short = {job.queue: job for job in jobs if job.minutes < _START_MINUTES}
     for queue, job in too_short.items():
         fault = f"{queue} jobs end after {job.minutes} min, about as long as they take to start and save"
@@ -308,9 +331,10 @@ def time_limits(start: Start) -> Iterator[CheckLine]:
 
 
 def variables(start: Start) -> Iterator[CheckLine]:
-    """Whether the variables that the site's own name are set."""
+    """Whether variables are set here that the values of the site's variables name, as `$SCRATCH/tmp` names SCRATCH."""
     for key, value in start.workflow.environ.items():
         for name in sorted(set(Template(value).get_identifiers())):
+            # Slurm sets its own variables only in jobs.
             if not name.startswith("SLURM_") and name not in os.environ:
                 fault = f"[environment] {key} is {value}, but {name} is not set here"
                 advice = "where a node lacks it too, jobs end"
@@ -318,7 +342,7 @@ def variables(start: Start) -> Iterator[CheckLine]:
 
 
 def binds(start: Start) -> Iterator[CheckLine]:
-    """Whether the folders that images show are there."""
+    """Whether the folders exist that the settings have images show."""
     for bind in start.settings.binds:
         path = Template(bind).safe_substitute(os.environ)
         if not Path(path).exists():
@@ -327,7 +351,7 @@ def binds(start: Start) -> Iterator[CheckLine]:
 
 
 def image(start: Start) -> Iterator[CheckLine]:
-    """Whether the jobs' image is an image, is signed, starts here and holds this code."""
+    """Whether the jobs' image is an image file, signed if asked for, starts here, and has this checkout's code."""
     key = start.settings.image_key
     path = Path(start.workflow.image)
     if key and not Path(key).exists():
@@ -358,19 +382,20 @@ def image(start: Start) -> Iterator[CheckLine]:
 
 
 def _refuse_no_image(path: Path, key: str) -> None:
-    """Raise a `UserError` for a file that is not an image by its first bytes or, with a key, by its signature."""
+    """Raise a `UserError` for a file that is not an image, or that is not signed with the key, if one is given."""
     if not path.is_file():
         advice = "build it (make image-full) or leave --image out"
         raise UserError(f"{path} does not exist; {advice}")
     check_name(path)
     with path.open("rb") as file:
-        # An image file begins with a launcher line of 32 bytes, then the format's name.
+        # An image file begins with a launcher line of 32 bytes, then the format's name of 9.
         is_image = file.read(41)[32:] == b"SIF_MAGIC"
     if not is_image:
         advice = "copy it here again, or build it: make image-full"
         raise UserError(f"{path} is not a valid image file; {advice}")
     if key:
         try:
+            # `list` runs the command to its end; its lines are not shown.
             list(stream(["verify", "--key", key, str(path)]))
         except UserError:
             advice = "use the signed image or remove image_key"
@@ -395,4 +420,4 @@ STUDY_CHECKS: tuple[Check, ...] = (
     binds,
     image,
 )
-"""What is looked at before a study starts, in the order in which it is refused."""
+"""The checks before a study starts. The first of them that fails refuses the start."""

@@ -1,7 +1,7 @@
-"""How far a study is and what is left of it: jobs by kind, hours, disk, files; before it starts and while it runs.
+"""How far a study is, before it starts and while it runs: its jobs by kind, and the hours, disk and files still needed.
 
-Nothing is changed and nothing is locked. What runs and waits on Slurm comes from Slurm, the rest from the folder; hours
-left are those planned.
+Nothing is changed and nothing is locked. Slurm says which jobs run and wait there; all else is read from the study's
+folder. Hours that are still needed are estimates from the study's plan.
 """
 
 from __future__ import annotations
@@ -37,40 +37,46 @@ _FOR_EVER = re.compile(
     r"(QOS|Assoc)Max\w*PerJob\w*|(QOS|Assoc)MaxWall\w*|(QOS|Assoc)Grp\w*Minutes\w*|PartitionNodeLimit|PartitionTimeLimit"
     r"|BadConstraints|AccountNotAllowed|QOSNotAllowed|InvalidAccount|InvalidQOS|DependencyNeverSatisfied|JobHeld\w*"
 )
-"""Reasons of Slurm's for which a job waits until somebody changes something."""
+"""Reasons, as squeue prints them, for which a job waits until somebody changes something.
+
+It may ask for more than a limit (`QOSMaxWallDurationPerJobLimit`) or for a partition or account that cannot be, need a
+job that failed, or be held. Other reasons, `Priority` or `Resources`, pass by themselves.
+"""
 
 _HEAD = (
     "jobs", "done", "running", "queued", "failed", "left", "GPU hours", "node hours", "disk, GB", "files",
 )  # fmt: skip
+"""The columns of the table of jobs, after the kind of job."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyProgress:
-    """A study's jobs by how far they are."""
+    """A study's jobs, and how far each is. A job is named by its marker, `done/<kind>/<name>.json`."""
 
     workflow: Workflow
     """All jobs."""
     folder: Path
-    """Where it is."""
+    """The study's folder."""
     todo: tuple[Job, ...]
     """Jobs that are not done."""
     live: Mapping[str, SlurmJob] = field(default_factory=dict)
-    """Those that are queued or running, by marker."""
+    """Jobs of `todo` that are queued or running, by marker."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Why others ended, by marker."""
+    """Why other jobs of `todo` failed, by marker."""
     unseen: str = ""
-    """Why it is not known what is queued or running; empty where it is."""
+    """Why it is not known which jobs are queued or running; empty where it is known."""
     waiting: str = ""
-    """What is said of jobs that have no place in Slurm's queue."""
+    """A line on jobs that have no place in Slurm's queue; empty without such jobs."""
     caller: str = ""
-    """Who works in the folder, `process 12 on host x`; empty when nobody does."""
+    """The process that works in the folder, `process 12 on host x`; empty when none does."""
 
     @property
     def code(self) -> int:
-        """0 when all is done, 3 when jobs failed and nobody works on any, 4 when some are left."""
+        """Exit code of `status`: 0 all jobs are done, 3 some failed and nothing runs or waits, 4 some are left."""
         if not self.todo:
             return 0
-        return 3 if self.failed and not self.caller and not self.live else 4
+        is_at_work = bool(self.caller or self.live)
+        return 3 if self.failed and not is_at_work else 4
 
     def hours_used(self, job: Job) -> float:
         """Return the hours of GPUs (of nodes, for jobs without any) that a job's attempts took."""
@@ -79,10 +85,15 @@ class StudyProgress:
         return seconds / 3600
 
     def heartbeat(self, job: Job) -> str:
-        """Return how long ago a job wrote to its log or its training's log: a job that hangs no longer writes."""
+        """Return words on how long ago a job wrote to one of its logs; empty where it has none.
+
+        They show a job that hangs, which no longer writes.
+        """
         paths = [self.folder / job.log]
         if job.checkpoints:
-            paths += (self.folder / job.checkpoints).parents[1].glob("*.jsonl")
+            # Checkpoints are STAGE/step-*/state.json; training's own logs are STAGE/*.jsonl.
+            stage_folder = (self.folder / job.checkpoints).parents[1]
+            paths += stage_folder.glob("*.jsonl")
         times = [path.stat().st_mtime for path in paths if path.is_file()]
         if not times:
             return ""
@@ -90,15 +101,20 @@ class StudyProgress:
         return f", wrote {seconds / 60:.0f} min ago"
 
     def share(self, job: Job) -> float:
-        """Return the share of what a job makes that is missing; all of it for training, whose steps are not counted."""
+        """Return the share of a job's files that is missing; 1 for training, whose finished steps are not counted."""
         if job.checkpoints or not job.makes:
             return 1.0
         missing = [path for path in job.makes if not (self.folder / path).is_file()]
         return len(missing) / len(job.makes)
 
     def text(self) -> str:
-        """Return a table by kind, the jobs in the queue, failures, hours used, and how many jobs take several parts."""
+        """Return the progress as lines of text.
+
+        They are a table of jobs by kind, the jobs that run or wait, failures, hours used, and how many jobs exceed the
+        site's time limit.
+        """
         lines = [f"{self.workflow.target} in {self.folder}", *self._table()]
+        # Jobs that run stand before jobs that wait.
         for marker, live in sorted(self.live.items(), key=_waits):
             lines.append(self._live_line(self.workflow.jobs[marker], live))
         if self.waiting:
@@ -130,10 +146,11 @@ class StudyProgress:
         rows = [["", *_HEAD]]
         for title, jobs in groups.items():
             rows.append([title, *self._cells(jobs, shares)])
+        # All columns but the first, the kind of job, are numbers.
         return plain_table(rows, numbers=range(1, len(_HEAD) + 1))
 
     def _live_line(self, job: Job, live: SlurmJob) -> str:
-        """Return what is said of a job that runs or waits."""
+        """Return the line on a job that runs or waits, such as `running  4711  stage 610m-clm for 12 min of 90`."""
         if _runs(live):
             why = f" for {live.minutes:.0f} min of {job.minutes}{self.heartbeat(job)}"
         else:
@@ -151,19 +168,25 @@ class StudyProgress:
         ]
 
     def _cells(self, jobs: list[Job], shares: Mapping[str, float]) -> list[str]:
-        """Return a row of the table below `_HEAD`; `shares` has the `share` of each job that is not done."""
+        """Return the cells of a row of the table, one for each column of `_HEAD`.
+
+        Args:
+            jobs: the row's jobs.
+            shares: the `share` of each job that is not done, by marker.
+        """
         todo = [job for job in jobs if job.marker in shares]
         live = [self.live[job.marker] for job in todo if job.marker in self.live]
         running = [job for job in live if _runs(job)]
         failed = [job for job in todo if job.marker in self.failed]
 
+        # What the jobs still need, by the share of each that is missing.
         gpu_hours = node_hours = disk_bytes = 0.0
         files = 0
         for job in todo:
             share = shares[job.marker]
-            hours = job.hours * share * job.nodes
-            node_hours += hours
-            gpu_hours += hours * job.gpus
+            job_node_hours = job.hours * share * job.nodes
+            node_hours += job_node_hours
+            gpu_hours += job_node_hours * job.gpus
             disk_bytes += job.disk_bytes * share
             files += job.files
 
@@ -196,6 +219,7 @@ def progress_of(folder: Path) -> StudyProgress:
     unseen = ""
     try:
         queue = read_queue(workflow.jobs, folder)
+        # One job of which Slurm does not say whether it runs is enough to name.
         for job, attempt in unseen_attempts(workflow.jobs, folder, queue):
             unseen = unseen_words(job, attempt)
     except UserError as error:
@@ -233,9 +257,13 @@ def progress_of(folder: Path) -> StudyProgress:
 
 
 def _here(todo: list[Job], folder: Path) -> dict[str, SlurmJob]:
-    """Return the job that a call on some machine is doing, by its marker."""
+    """Return the job that the call in the folder runs itself, by marker, in the form of a job of Slurm's.
+
+    It is the job whose last attempt has not ended and does not belong to a submitted Slurm job.
+    """
     found = {}
     for job in todo:
+        # The last attempt, if there is any.
         for attempt in attempts_in(folder / job.attempts)[-1:]:
             if attempt.end or attempt.submitted:
                 continue
@@ -246,7 +274,8 @@ def _here(todo: list[Job], folder: Path) -> dict[str, SlurmJob]:
 
 
 def _why_failed(job: Job, folder: Path) -> str:
-    """Return why a job that is neither done nor running has ended; empty where it has not failed."""
+    """Return why a job failed that is neither done nor running; empty where it has not failed."""
+    # A user's mistake: the file has its message.
     refused = folder / job.refused
     if refused.is_file():
         return _text_of(refused).strip() or "no message"
@@ -257,8 +286,11 @@ def _why_failed(job: Job, folder: Path) -> str:
         return last_words
     last = attempts[-1]
     if last.submitted:
+        # Its Slurm job is no longer in the queue. Without an end the attempt was killed; nothing restarts it, nor a job
+        # that was stopped.
         is_failed = not last.end or last.code != 0
     else:
+        # Stopped, or killed together with the call that ran it: the study was interrupted, and the next call resumes.
         is_failed = bool(last.end) and last.code not in (0, AGAIN, STOPPED)
     if not is_failed:
         return ""
@@ -276,12 +308,16 @@ def _runs(live: SlurmJob) -> bool:
     return live.state in ("RUNNING", "COMPLETING")
 
 
-def _waits(item: tuple[str, SlurmJob]) -> bool:
-    return not _runs(item[1])
+def _waits(marked_job: tuple[str, SlurmJob]) -> bool:
+    _, live = marked_job
+    return not _runs(live)
 
 
 def shortages(progress: StudyProgress) -> list[str]:
-    """Return sentences on what the remaining jobs lack (space, files, time below a limit), with what to do."""
+    """Return a sentence for each thing that the remaining jobs lack (space, files, time), with what to do.
+
+    A job lacks time where it takes longer than the site allows, and cannot resume in a second job.
+    """
     lines = []
     todo = progress.todo
     place = nearest_existing(progress.folder)
@@ -295,13 +331,14 @@ def shortages(progress: StudyProgress) -> list[str]:
         seen = f"{place} has {free:,.{digits}f} GB free"
         lines.append(f"{seen}, but the study needs {needed:,.{digits}f} GB; {advice}")
 
-    # Some file systems do not count files: they say 0 of 0.
+    # Some file systems do not count files: they report 0 free of 0.
     files = sum(job.files for job in todo)
     if status.f_files and files > status.f_favail:
         seen = f"{place} has room for {status.f_favail:,} more files"
         lines.append(f"{seen}, but the study writes {files:,}; {advice}")
 
     for job in todo:
+        # Training resumes from its checkpoints, and fine-tuning after its finished runs.
         resumes = job.checkpoints or job.kind.name == "cell"
         if job.parts > 1 and not resumes:
             fault = f"{job.kind.name} {job.name} takes about {job.hours:.1f} h and cannot resume"

@@ -1,4 +1,4 @@
-"""What a workflow runs and on what: a TOML file whose every key has a default fit for the paper's study.
+"""The settings of a study's jobs: a TOML file with what they make and where they run; defaults are the paper's study.
 
     study = "mine.toml"              # as clm-or-mlm plan --study takes it; the paper's without
     text = ["fineweb-edu/*.parquet"] # documents to pretrain on, already on this machine's disks
@@ -7,10 +7,10 @@
     site = "mine-site.toml"          # your cluster, as on docs/hpc.md
     account = "abc"
 
-A site is a cluster, or the machine here: its GPUs, time limits and partitions, the folders that images show, what each
-job is asked for. A site's file sets only these, as defaults for the study's own file. $NAME in a path is expanded. A
-site's file is its user's own, and may give any option of sbatch and any variable; what would load code in a study's
-models or commands is refused.
+A site is a cluster, or the machine here: its GPUs, time limits and partitions, the folders that images show, and what
+Slurm is asked for each job. A site's file sets only these, as defaults for the study's own file. $NAME in a path is
+expanded. A site's file is its user's own, and may give any option of sbatch and any variable. Settings by which a
+study's models or commands would load code of others are refused.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _PATHS = ("study", "data", "tokenizer", "text", "image_key")
 """Settings that are paths: relative ones are taken from the folder of the file that they stand in."""
 
 _REMOTE_CODE = re.compile(r"--(no-)?trust[-_]remote[-_]code", re.IGNORECASE)
+"""The option, in each spelling that the command line takes, by which a model's own code is run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class JobOptions(FileSettings):
     """More options for sbatch, such as --reservation=NAME, or --mem-per-gpu=60G with memory_gb = 0."""
 
     def options(self) -> dict[str, str]:
-        """Return what of it is set, but for the time limit, which follows from each job's estimate as well."""
+        """Return the options that are set, without the time limit, which also depends on each job's estimated hours."""
         values = vars(self).items()
         return {key: str(value) for key, value in values if value and key != "hours"}
 
@@ -146,12 +147,12 @@ class Site(FileSettings):
             )
 
     def hours(self, queue: str) -> float:
-        """Return the longest job of one of `workflow.jobs.QUEUES`."""
+        """Return the most hours that a job may take, by its kind, one of `workflow.jobs.QUEUES`."""
         own = self.jobs[queue].hours if queue in self.jobs else 0.0
         return own or self.limit_hours
 
     def variables(self) -> dict[str, str]:
-        """Return the variables of every job, with those that follow from other fields."""
+        """Return the variables of every job: `environment`, and those that `runtime` and `cuda_compat` set."""
         derived = {"CLM_OR_MLM_GPU": self.runtime, COMPAT: self.cuda_compat}
         variables = {key: value for key, value in derived.items() if value}
         own = {key: str(value) for key, value in self.environment.items()}
@@ -208,6 +209,7 @@ class StudySettings(Site):
             raise UserError(
                 "datasets, learning_rates and seeds need at least one entry each"
             )
+        # `learning_rates` and `seeds_of` refuse a value that cannot be one, and return each value once.
         lists = {
             "datasets": self.datasets,
             "learning_rates": learning_rates(self.learning_rates),
@@ -221,7 +223,7 @@ class StudySettings(Site):
 
     @property
     def needed_datasets(self) -> tuple[str, ...]:
-        """The datasets and those they are trained on, each once."""
+        """The datasets, and the datasets that models are fine-tuned on for them, each once."""
         names: list[str] = []
         for name in self.datasets:
             names += [DATASETS[name].trained_on, name]
@@ -243,6 +245,7 @@ def load_settings(path: Path | None, site: str = "") -> StudySettings:
     if path is not None:
         folder = path.parent.resolve()
         values = read_toml(path)
+    # A site's path on the command line starts from the current folder, one in the file from the file's folder.
     site_file = ""
     if site:
         site_file = _absolute(Path(), site)
@@ -251,16 +254,17 @@ def load_settings(path: Path | None, site: str = "") -> StudySettings:
     if site_file:
         values = _merged(_site_values(Path(site_file)), values | {"site": site_file})
     settings = read_settings(StudySettings, _by_kind(values), str(path or ""))
+    # A site's file has none of these paths, so they all start from the folder of the study's file.
     paths = {key: getattr(settings, key) for key in _PATHS}
     absolute = {key: _absolute(folder, path) for key, path in paths.items() if path}
     return replace(settings, **absolute)
 
 
 def _site_values(site_file: Path) -> dict[str, Any]:
-    """Return what a site's file has.
+    """Return the values of a site's file, after they were checked.
 
     Raises:
-        UserError: it does not exist, sets what is the study's own, or has a wrong key or value.
+        UserError: the file does not exist, sets what only a study's own file may set, or has a wrong key or value.
     """
     try:
         values = read_toml(site_file)
@@ -268,17 +272,18 @@ def _site_values(site_file: Path) -> dict[str, Any]:
         raise UserError(
             f"{site_file} does not exist; a site is a TOML file of your own (docs/hpc.md)"
         ) from None
-    of_studies = keys_of(StudySettings).keys() - keys_of(Site).keys()
-    for key in sorted(of_studies.intersection(values)):
+    study_keys = keys_of(StudySettings).keys() - keys_of(Site).keys()
+    for key in sorted(study_keys.intersection(values)):
         raise UserError(
             f"{site_file}: a site's file cannot set {key!r}; set it in the study's own file (--settings)"
         )
+    # Read only to check them, so that the sentence on a wrong value names this file and not the study's.
     read_settings(Site, _by_kind(values), str(site_file))
     return values
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of two files, table by table; those of the second stand above."""
+    """Return the values of two files; where both set a value, that of `new`. Tables are merged key by key."""
     merged = old | new
     for key, value in new.items():
         if isinstance(value, dict) and isinstance(old.get(key), dict):
@@ -287,10 +292,15 @@ def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a file, with the settings that [jobs] gives for all kinds copied to each kind."""
+    """Return the values of a file, with the settings that stand in [jobs] for all kinds of jobs copied to each kind.
+
+    `jobs = {qos = "normal", gpu = {qos = "long"}}` becomes a table for each kind: `qos` is `long` for `gpu`, and
+    `normal` for `cpu` and `gpus`.
+    """
     jobs = values.get("jobs", {})
-    if not isinstance(jobs, dict):
+    if not isinstance(jobs, dict):  # `read_settings` refuses it
         return values
+    # Tables in [jobs] are settings of one kind of jobs, all other values settings of all kinds.
     kinds = {name: table for name, table in jobs.items() if isinstance(table, dict)}
     for name in kinds:
         if name not in QUEUES:
@@ -298,6 +308,7 @@ def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
                 f"unknown kind of job {name!r}; kinds are {', '.join(QUEUES)}"
             )
     shared = {key: value for key, value in jobs.items() if key not in kinds}
+    # The site's account holds for all kinds that do not name their own.
     if "account" in values:
         shared = {"account": values["account"]} | shared
     # A setting of one kind of jobs overrides the setting for all kinds.
@@ -305,8 +316,9 @@ def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _absolute(folder: Path, value: Any) -> Any:
-    """Return a path, or each of several, with $NAME and ~ expanded; relative ones are taken from a folder."""
+    """Return a path, or each of a tuple of paths, with $NAME and ~ expanded; a relative path starts from `folder`."""
     if isinstance(value, tuple):
+        # Texts of a hub, `hf:OWNER/NAME`, stay as they are.
         return tuple(
             word if word.startswith("hf:") else _absolute(folder, word)
             for word in value
