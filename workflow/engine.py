@@ -93,6 +93,7 @@ def run_workflow(
         return True
     folder.mkdir(parents=True, exist_ok=True)
     share_with_group(folder)
+    # `holder` is None where this call now holds the lease.
     with try_lease(folder / LEASE, _stop) as holder:
         if holder is not None:
             raise UserError(
@@ -164,7 +165,7 @@ def reconcile(
         live: markers of jobs that are queued or running on Slurm, whose files are left alone.
     """
     jobs = workflow.jobs
-    # By marker, whether a job's files are all there.
+    # By marker, whether a job's files are all there. A failed run counts as there, unless it is to be repeated.
     complete: dict[str, bool] = {}
     for marker, job in jobs.items():
         failures: list[Path] = []
@@ -211,8 +212,9 @@ def reconcile(
 def _is_newest(job: Job, folder: Path) -> bool:
     """Return whether a job's marker is there and was written after those of the jobs that it needs."""
     try:
-        own = (folder / job.marker).stat().st_mtime_ns
-        return all((folder / need).stat().st_mtime_ns <= own for need in job.needs)
+        written = (folder / job.marker).stat().st_mtime_ns
+        times = [(folder / need).stat().st_mtime_ns for need in job.needs]
+        return all(time_ns <= written for time_ns in times)
     except FileNotFoundError:
         return False
 

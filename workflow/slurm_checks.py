@@ -87,8 +87,8 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         said = f"{what} may wait for ever: {limit} of your account or qos"
         return warn(what, f"{said}; correct [jobs.{job.queue}]")
 
-    # Slurm refuses it. Settings are wrong without which it would not; each costs a call of sbatch, so none is tried
-    # where Slurm says that its queue is full.
+    # Slurm refuses the job. A setting is wrong if Slurm accepts the job without it. To try one costs a call of sbatch,
+    # so none is tried where Slurm says that its queue is full.
     is_full = SUBMIT_LIMIT.search(why) is not None
     wrong: list[str] = []
     if not is_full:
@@ -199,13 +199,16 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
         return ""
     account = _value(request, "account", machine)
     if not account:  # the job belongs to the user's default account
-        for own in _accounting(machine, ("DefaultAccount",), "user", own_name()):
-            account = own["DefaultAccount"]
+        for row_of_user in _accounting(
+            machine, ("DefaultAccount",), "user", own_name()
+        ):
+            account = row_of_user["DefaultAccount"]
     # Slurm shows the accounts that a partition allows, or those that it denies.
-    is_taken = account in allowed.split(",")
+    is_accepted = account in allowed.split(",")
     if denied:
-        is_taken = account not in denied.split(",")
-    if is_taken or not account:
+        is_accepted = account not in denied.split(",")
+    # Without accounting, the account is not known.
+    if is_accepted or not account:
         return ""
     return f"partition {name} takes no jobs of account {account}"
 

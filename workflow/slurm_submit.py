@@ -153,6 +153,7 @@ def _submitter(workflow: Workflow) -> Job:
     hours = max((job.limit_hours for job in small), default=20.0)
     # At most 2 GB; 0 where the site refuses --mem, and so all jobs have 0.
     memory_gb = min((min(2.0, job.memory_gb) for job in small), default=2.0)
+    # Its kind says only where its log is. It asks for as many hours as the limit allows.
     kind = JOB_KINDS["analysis"]
     return Job(
         kind=kind, name=SUBMITS, limit_hours=hours, gpu_hours=hours, memory_gb=memory_gb
@@ -192,7 +193,8 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     # A job that was put back into the queue continues its log.
     command += [f"--chdir={folder}", f"--output={escaped}", "--open-mode=append"]
     command += [*options, *sbatch_words(request_of(workflow, job))]
-    # A job that submits others must not pass on the Slurm variables of its own allocation.
+    # A job that submits others must not pass on the Slurm variables of its own allocation. SLURM_CONF belongs to the
+    # cluster: it names the file of its configuration.
     environ = {
         name: value
         for name, value in os.environ.items()
@@ -205,6 +207,7 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         why = answer.stderr.strip().replace("\n", "; ")
         why = why or f"sbatch exits with {answer.returncode}"
         if no_room(why):
+            # The first line of Slurm's answer names the limit.
             raise _NoRoomError(why.partition(";")[0].removeprefix("sbatch: error: "))
         raise UserError(
             f"Slurm does not take {comment}: {why}; what was submitted stays in the queue"
@@ -262,7 +265,7 @@ def main(argv: Sequence[str]) -> int:
     failures = 0
     while read_left(folder):
         try:
-            # While another call works in the folder, nothing is submitted.
+            # While another call works in the folder (`holder` names it), nothing is submitted from here.
             with try_lease(folder / LEASE) as holder:
                 if holder is None:
                     _submit_left(folder)

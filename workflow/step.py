@@ -104,7 +104,8 @@ def main(argv: Sequence[str]) -> int:
             )
     code = run_job(job, workflow, folder, os.environ.get("SLURM_JOB_ID", ""))
     if code == STOPPED:
-        # After preemption Slurm puts a job back into the queue only if the job has not ended by itself: wait for that.
+        # After preemption Slurm puts a job back into the queue only if the job has not ended by itself: so wait until
+        # Slurm ends it.
         time.sleep(_PREEMPTION_SECONDS)
     return code
 
@@ -112,8 +113,8 @@ def main(argv: Sequence[str]) -> int:
 def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int:
     """Run a job until it is done or given up; return the exit code of its last attempt.
 
-    A job that died without an error message, or stopped for the time limit, is started again: `workflow.restarts` times
-    from where it is, counted anew whenever it has come further.
+    A job that died without an error message, or stopped for the time limit, is started again: as often as the
+    workflow's `restarts` say, counted anew whenever the job has come further.
 
     Args:
         job: the job.
@@ -149,11 +150,14 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
 def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> int:
     """Run a job once and return its exit code; it is `MISTAKE` while another process, on any node, works on the job."""
     lease = folder / job.lease
-    # When a node died and its job runs again elsewhere, the dead process's lease becomes free after two minutes.
+    # A lease keeps other processes from the job. When a node died and its job runs again elsewhere, the lease of the
+    # dead process becomes free after two minutes.
     deadline = time.monotonic() + _LEASE_SECONDS
     while holder_of(lease) and time.monotonic() < deadline:
         time.sleep(1)
     try:
+        # This process ends itself if another one takes its lease over, as after it was suspended. `holder` is None
+        # where the lease is this process's.
         with try_lease(lease, lambda: os.kill(os.getpid(), signal.SIGTERM)) as holder:
             if holder is not None:
                 raise UserError(

@@ -317,6 +317,7 @@ class _Planner:
         keys = cell_runs(name, settings)
         shape = self.study.shapes[model.size]
         device = DEVICES[settings.device]
+        # With `gpus_per_node = 0` fine-tuning computes on CPUs, and chooses its number of workers itself.
         gpus = min(settings.tuning_gpus, settings.gpus_per_node)
         runs_per_gpu = 1
         if gpus:

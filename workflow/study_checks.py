@@ -66,17 +66,18 @@ def text(start: Start) -> Iterator[CheckLine]:
         said = "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)"
         yield fail("text", said)
     for word in settings.text:
-        fault = f"{word} needs network access"
+        needs_network = f"{word} needs network access"
         if not word.startswith("hf:"):
             if not _files(word):
                 said = f"{word} matches no file; correct `text` in the settings"
                 yield fail("text", said)
         elif os.environ.get("HF_HUB_OFFLINE"):
-            said = f"{fault}, but HF_HUB_OFFLINE is set; list files on disk in `text`"
+            said = f"{needs_network}, but HF_HUB_OFFLINE is set; list files on disk in `text`"
             yield fail("text", said)
         elif start.profile == "slurm" and settings.offline:
             advice = "download the files on a login node and list them in `text`"
-            said = f"{fault}, which compute nodes lack (offline = true); {advice}"
+            seen = f"{needs_network}, which compute nodes lack (offline = true)"
+            said = f"{seen}; {advice}"
             yield fail("text", said)
 
 
@@ -97,11 +98,11 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
         return
     # Exactly one of the two settings is needed; a tokenizer is given or trained.
     if bool(settings.tokenizer) == bool(settings.train_tokenizer):
-        found = "no tokenizer; set"
+        fault = "no tokenizer; set"
         if settings.tokenizer:
-            found = "two tokenizers; set either"
-        said = "tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
-        yield fail("tokenizer", f"{found} {said}")
+            fault = "two tokenizers; set either"
+        keys = "tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
+        yield fail("tokenizer", f"{fault} {keys}")
     if settings.tokenizer and not Path(settings.tokenizer).exists():
         said = (
             f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings"
@@ -116,6 +117,7 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
     if not ids:
         return
     # Every size of the study has to hold the tokenizer's ids. More rows than ids are usual, far more are a mistake.
+    # There may be no sizes: models with a start have the start's.
     rows = {size: shape.vocab for size, shape in start.study.shapes.items()}
     smallest = min(rows, key=rows.__getitem__, default="")
     if rows and ids > rows[smallest]:
@@ -162,15 +164,15 @@ def datasets(start: Start) -> Iterator[CheckLine]:
     if settings.make_datasets:
         return
     # Without a folder of datasets, all of them are missing.
-    lacks = settings.needed_datasets
+    missing = settings.needed_datasets
     where = "the settings name no folder (data = ...) with"
     if settings.data:
         place = Path(settings.data)
         where = f"{place} lacks"
-        manifests = {name: place / name / "manifest.json" for name in lacks}
-        lacks = tuple(name for name in lacks if not manifests[name].is_file())
-    if lacks:
-        said = f"{where} {', '.join(lacks)}; download them: clm-or-mlm fetch"
+        manifests = {name: place / name / "manifest.json" for name in missing}
+        missing = tuple(name for name in missing if not manifests[name].is_file())
+    if missing:
+        said = f"{where} {', '.join(missing)}; download them: clm-or-mlm fetch"
         yield fail("datasets", said)
 
 
@@ -195,9 +197,9 @@ def gpus(start: Start) -> Iterator[CheckLine]:
     if start.profile == "slurm" or settings.runtime == "none":
         return
     # Jobs run on this machine: are there as many GPUs as the settings ask for?
-    there = start.machine.gpus() if asked else 0
-    if there < asked:
-        fault = f"the study asks for {asked} GPUs, but this machine has {there}, and with --profile local jobs run here"
+    found = start.machine.gpus() if asked else 0
+    if found < asked:
+        fault = f"the study asks for {asked} GPUs, but this machine has {found}, and with --profile local jobs run here"
         advice = "use --profile slurm, or set gpus_per_node (0: compute on CPUs)"
         yield fail("GPUs", f"{fault}; {advice}")
 

@@ -127,12 +127,12 @@ class StudyProgress:
             lines.append(
                 f"{used:,.1f} GPU hours used (node hours for jobs without GPUs)"
             )
-        several = [job for job in self.todo if job.parts > 1]
-        if several:
-            most = max(several, key=lambda job: job.parts)
+        in_parts = [job for job in self.todo if job.parts > 1]
+        if in_parts:
+            longest = max(in_parts, key=lambda job: job.parts)
             lines.append(
-                f"{len(several)} jobs exceed the limit of {most.limit_hours:g} h and resume in the next job; "
-                f"{most.name} takes {most.hours:.0f} h in {most.parts} parts"
+                f"{len(in_parts)} jobs exceed the limit of {longest.limit_hours:g} h and resume in the next job; "
+                f"{longest.name} takes {longest.hours:.0f} h in {longest.parts} parts"
             )
         return "".join(f"{line}\n" for line in lines)
 
@@ -152,13 +152,13 @@ class StudyProgress:
     def _live_line(self, job: Job, live: SlurmJob) -> str:
         """Return the line on a job that runs or waits, such as `running  4711  stage 610m-clm for 12 min of 90`."""
         if _runs(live):
-            why = f" for {live.minutes:.0f} min of {job.minutes}{self.heartbeat(job)}"
+            more = f" for {live.minutes:.0f} min of {job.minutes}{self.heartbeat(job)}"
         else:
-            why = f", {live.reason}"
+            more = f", {live.reason}"
             if _FOR_EVER.fullmatch(live.reason):
-                why += ", for which it waits until somebody changes that"
+                more += ", for which it waits until somebody changes that"
         state = live.state.lower()
-        return f"{state:10} {live.number:>8}  {job.kind.name} {job.name}{why}"
+        return f"{state:10} {live.number:>8}  {job.kind.name} {job.name}{more}"
 
     def failures(self) -> list[str]:
         """Return a line for each job that failed."""
@@ -279,8 +279,10 @@ def _why_failed(job: Job, folder: Path) -> str:
     refused = folder / job.refused
     if refused.is_file():
         return _text_of(refused).strip() or "no message"
+    # The last words of Slurm's log of the job: its last two lines with any text.
     lines = [line.strip() for line in _text_of(folder / job.slurm_log).split("\n")]
-    last_words = " | ".join([line for line in lines if line][-2:])
+    printed = [line for line in lines if line]
+    last_words = " | ".join(printed[-2:])
     attempts = attempts_in(folder / job.attempts)
     if not attempts:  # it ended before its commands began, if it ever began
         return last_words
