@@ -85,7 +85,7 @@ def study(
     if not dry_run:
         workflow = start.workflow_with_image()
 
-    # Called with the jobs to do, before any starts.
+    # `run_workflow` calls this with the jobs to do and Slurm's queue, before any job starts.
     def announce(todo: list[Job], queue: Queue) -> None:
         progress = StudyProgress(
             workflow=workflow, folder=folder, todo=tuple(todo), live=queue.live
@@ -159,8 +159,8 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
     if values.gpus_per_node:
         left_out = ""
         # Hours on an MI250X follow from the paper's hours, which include communication between nodes (docs/hpc.md).
-        is_measured = values.device == "MI250X"
-        if values.nodes > 1 and not values.network_gb and not is_measured:
+        includes_network = values.device == "MI250X" or bool(values.network_gb)
+        if values.nodes > 1 and not includes_network:
             left_out = " without the time in which nodes sum gradients (network_gb)"
         yield (
             f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}{left_out}; "

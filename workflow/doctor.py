@@ -45,6 +45,7 @@ def apptainer(start: Start) -> Iterator[CheckLine]:
     if spaces.is_file() and spaces.read_text().strip() == "0":
         said = "this kernel gives users no namespaces, so only a setuid Apptainer starts images; ask the site"
         yield start.fault("namespaces", said)
+    # The image of the jobs is tried by a check of the study.
     for image in start.images:
         try:
             name, commit = identity_of(image, machine=machine)
@@ -57,20 +58,20 @@ def apptainer(start: Start) -> Iterator[CheckLine]:
 def _builds(machine: Machine) -> Iterator[CheckLine]:
     """Yield lines on whether Apptainer and debootstrap are here, as building an image needs them."""
     try:
-        program, text = version_of(machine)
+        program, version = version_of(machine)
     except UserError as error:
         yield fail("apptainer", str(error))
     else:
         # Apptainer and SingularityCE count their versions differently, so the options are sought in the program's help.
         _, usage = machine.output([program, "build", "--help"])
         needed = ("--build-arg", "--mksquashfs-args")
-        lacks = [option for option in needed if option not in usage]
-        if lacks:
-            seen = f"{text}, whose `build` does not support {', '.join(lacks)}"
+        missing = [option for option in needed if option not in usage]
+        if missing:
+            seen = f"{version}, whose `build` does not support {', '.join(missing)}"
             said = f"{seen}; it may run images; build them on another machine"
             yield warn("apptainer", said)
         else:
-            yield ok("apptainer", text)
+            yield ok("apptainer", version)
     if machine.which("debootstrap") is None:
         said = (
             "not on PATH, and make image needs it; build images elsewhere and copy them"

@@ -347,6 +347,7 @@ def load_workflow(folder: Path) -> Workflow:
         raise UserError(
             f"there is no study in {folder}; give the study's folder with --dir DIR"
         ) from None
+    # A file with other keys or other values than `save` writes is a `UserError` with what to do.
     with another_shape(folder / WORKFLOW, _REMEDY):
         values = _tuples(values)
         jobs = [Job(**job | {"kind": JOB_KINDS[job["kind"]]}) for job in values["jobs"]]

@@ -175,7 +175,7 @@ def unseen_attempts(
     if not unended:
         return []
     ended = _accounted([attempt.slurm for _, attempt in unended])
-    return [pair for pair in unended if pair[1].slurm not in ended]
+    return [(job, attempt) for job, attempt in unended if attempt.slurm not in ended]
 
 
 def unseen_words(job: Job, attempt: Attempt) -> str:
@@ -274,4 +274,5 @@ def minutes_of(text: str) -> float:
     parts = [float(part) for part in clock.split(":") if part.isdecimal()]
     # The last part is seconds (60 to the power 0), the one before it minutes (60 to the power 1), then hours.
     seconds = sum(value * 60.0**power for power, value in enumerate(reversed(parts)))
-    return (float(days) * 1440 if days.isdecimal() else 0.0) + float(seconds) / 60
+    day_minutes = float(days) * 1440 if days.isdecimal() else 0.0
+    return day_minutes + float(seconds) / 60

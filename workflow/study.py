@@ -417,6 +417,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
     paper = {f"figure{number}": names for number, names in FIGURE_MODELS.items()}
     paper |= {f"table{number}": names for number, names in TABLES.items()}
     if target not in paper:
+        # A model of the study, or any other that its scheme of names describes.
         try:
             return (study.model(target),)
         except UserError:
@@ -429,6 +430,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
         raise UserError(
             f"{target} shows no models; choose another figure or table of the paper"
         )
+    # The models that the paper shows are those of its own study.
     if study.models is not MODELS:
         raise UserError(
             f"{target} is the paper's, but the study is {study.name!r}; use `all` or a model"
@@ -444,6 +446,7 @@ def study_of(settings: StudySettings) -> Study:
     """
     study = load_study(Path(settings.study) if settings.study else None)
     changes = assignments(settings.pretraining_settings)
+    # `typed=False`: the values are texts, as on the command line.
     config = read_settings(
         TrainingConfig, changes, "pretraining_settings", base=study.config, typed=False
     )

@@ -204,7 +204,7 @@ class StudySettings(Site):
                     f"tuning_options: {word} runs a model's code, which no file may ask for; remove it"
                 )
         for name in self.datasets:
-            get_dataset(name)
+            get_dataset(name)  # refuses an unknown name
         if not (self.datasets and self.learning_rates and self.seeds):
             raise UserError(
                 "datasets, learning_rates and seeds need at least one entry each"
