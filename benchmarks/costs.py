@@ -61,9 +61,10 @@ def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
     parameters = shape.body_parameters + shape.embedding_parameters
     activations = _ACTIVATION_BYTES * _POSITIONS * shape.layers * shape.hidden
     run_bytes = _PARAMETER_BYTES * parameters + activations
+    # Runs may take 95 % of the memory; a GB has 1e9 bytes.
     # Where the memory is not known, 1,000 GB stand for it: then only the cores are a limit.
-    memory = 0.95e9 * (device.memory_gb or 1e3)
-    most = min(cores, int(memory / run_bytes))
+    usable_bytes = 0.95e9 * (device.memory_gb or 1e3)
+    most = min(cores, int(usable_bytes / run_bytes))
     for runs in _STEP_SECONDS:
         if runs <= most:
             return runs
@@ -105,15 +106,16 @@ def _run_hours(
         """Return the FLOPs of training on so many rows of a dataset."""
         length = TOKENS[name]
         # In fine-tuning no position passes the head over the vocabulary.
-        a_token = model_flops_per_token(shape, length=length, predicted=0.0)
-        return rows * length * a_token
+        flops_per_token = model_flops_per_token(shape, length=length, predicted=0.0)
+        return rows * length * flops_per_token
 
-    evaluation = 0.0
+    # The FLOPs that the evaluated rows would take if they were trained on.
+    as_if_trained = 0.0
     for name in scored:
         counts = DATASETS[name].counts
-        evaluation += training_flops(name, counts["validation"] + counts["test"])
+        as_if_trained += training_flops(name, counts["validation"] + counts["test"])
     # Evaluation is only a forward pass, a third of the FLOPs of training on the same rows.
-    flops = training_flops(trained_on, steps * FINE_TUNING.batch) + evaluation / 3
+    flops = training_flops(trained_on, steps * FINE_TUNING.batch) + as_if_trained / 3
     # On short texts a step takes the longer of two times, both measured with 610M on an H100. The host launches each
     # layer's kernels, so its time grows with the layers; the GPU's own time grows with the parameters.
     measured = SHAPES["610m"]

@@ -160,7 +160,8 @@ class Dataset:
         """Fill in what the definition leaves out: form, headline metric and the column of clusters."""
         form = self.form or self.task
         headline = self.headline or TASKS[self.task].headline
-        # A form without a column of clusters has them where the definition says which column names the document.
+        # A form without a column of clusters takes the documents for clusters, where the definition says
+        # which column names a row's document.
         otherwise = "document" if "document" in self.files.columns else ""
         cluster = self.cluster or _CLUSTERS.get(form, otherwise)
         # A frozen dataclass refuses plain assignments.
@@ -207,8 +208,8 @@ def _pins(hubs: Iterable[dict[str, Any]]) -> Iterator[Pin]:
         # What is left of the table are roles with their files, such as `train = "sst2/train.parquet"`.
         for role, given in hub.items():
             files = [given] if isinstance(given, str) else given
-            # U12: the paper pins no revision, and the layout of its copies is unknown. Their entries are what names of
-            # files begin with, and usual places are tried.
+            # U12: the paper pins no revision, and the layout of its copies is unknown. A table without a
+            # revision therefore lists what names of files begin with, and usual places are tried for each.
             if not commit:
                 files = [place.format(name) for place in _PLACES for name in files]
             yield Pin(
@@ -222,7 +223,8 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     for key, value in table.items():
         # Lists of TOML become tuples, as the fields are declared.
         given[key] = tuple(value) if isinstance(value, list) else value
-    labels: tuple[str, ...] = given.pop("labels", ())
+    # The file lists the labels by name; in `Dataset`, `labels` is a number and `label_names` has the names.
+    label_names: tuple[str, ...] = given.pop("labels", ())
     given["pins"] = tuple(_pins(given.pop("hub", ())))
     columns = given.get("columns", {})
     given["columns"] = {field: tuple(names) for field, names in columns.items()}
@@ -230,8 +232,10 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     files = DatasetFiles(**{part: given.pop(part) for part in of_files})
     # The fields that are left belong to `Dataset`.
     given.setdefault("trained_on", name)
-    outputs = OUTPUTS.get(given["task"], len(labels))
-    return Dataset(name=name, label_names=labels, labels=outputs, files=files, **given)
+    outputs = OUTPUTS.get(given["task"], len(label_names))
+    return Dataset(
+        name=name, label_names=label_names, labels=outputs, files=files, **given
+    )
 
 
 _FILE = Path(__file__).with_name("paper_datasets.toml")

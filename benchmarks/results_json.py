@@ -114,7 +114,8 @@ def counted_scores(
     """
     # The paper has no metric for a dataset of one's own: by the paper's protocol as well, its runs are scored by the
     # standard metric that its definition names. Without a manifest, which has that, the score of results.json counts.
-    if protocol == PAPER and not (dataset.is_own and record):
+    has_own_metric = dataset.is_own and bool(record)
+    if protocol == PAPER and not has_own_metric:
         return results
     if not record:
         raise ResultsError(
@@ -133,7 +134,8 @@ def counted_scores(
         try:
             found.append(float(record[STANDARD][split][metric]))
         except (KeyError, TypeError, ValueError):
-            # The user named this metric: say which ones there are.
+            # Where `protocol` is neither `paper` nor `standard`, it is a metric that the user named: say
+            # which there are.
             if metric == protocol:
                 metrics = dict(record.get(STANDARD, {})).get(split, ())
                 held = ", ".join(metrics) or "none"
@@ -164,6 +166,8 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
     # NumPy counts four times as fast as bytes.count.
     is_quote = np.frombuffer(content, dtype=np.uint8) == ord('"')
     # With more quotes than the six names have, a name may be there twice, which only the strict parser finds.
+    # With exactly as many, a name that is there twice has taken the place of another one, which `_split` then
+    # misses.
     if np.count_nonzero(is_quote) != _QUOTES:
         try:
             strict_json(content)

@@ -51,7 +51,8 @@ def tag_parts(names: Iterable[str]) -> Parts:
     # Else all of them have to be plain labels. A single letter, as B, may be one; B-LOC is certainly of a scheme.
     typed = [tag for tag, (_, kind) in parts.items() if kind]
     if typed:
-        # Plain labels are mixed with tags, or tags of two schemes.
+        # Plain labels are mixed with tags, or tags of two schemes. Without a plain label, the first and the
+        # last tag with a type are named.
         without_letter = [tag for tag in tags if tag not in parts]
         other = without_letter[0] if without_letter else typed[-1]
         raise ValueError(

@@ -137,6 +137,7 @@ def write_sample(
         out: folder of datasets.
     """
     manifest = whole.manifest
+    # The data's licence and citation are in their manifest. The sample's manifest gets them by its definition.
     files = replace(
         whole.dataset.files, licence=manifest.licence, citation=manifest.citation
     )

@@ -62,7 +62,10 @@ class GridOptions:
     ) -> tuple[
         Mapping[str, Dataset], tuple[str, ...], tuple[float, ...], tuple[int, ...]
     ]:
-        """Return the known datasets by name, the names of those that are asked for, learning rates and seeds."""
+        """Return the known datasets by name, the names of those that are asked for, learning rates and seeds.
+
+        Known are the paper's datasets, those that --datasets defines, and those that the store defines.
+        """
         defined: list[Dataset] = []
         for file in self.datasets:
             defined += read_definitions(file)
@@ -70,6 +73,7 @@ class GridOptions:
         stored = stored_definitions(store_of(self.out))
         known = known_datasets([*defined, *stored])
         wanted = self.dataset or [definition.name for definition in defined]
+        # Where nothing is wanted, these are the names of all known datasets, those of the store included.
         names = dataset_names(wanted, known)
         return known, names, learning_rates(self.lr), seeds_of(self.seed)
 
@@ -105,6 +109,7 @@ class RunOptions(GridOptions, Computation):
             UserError: an unknown dataset, or a rate or seed out of range.
         """
         known, datasets, lrs, seeds = self.grid()
+        # How long training is, and in which batches.
         if self.steps is not None and self.epochs is not None:
             raise UserError(
                 "--steps and --epochs both say how long to train; leave one out"
@@ -120,10 +125,13 @@ class RunOptions(GridOptions, Computation):
                 replace(dataset, epochs=self.epochs) for dataset in known.values()
             )
             known = Registry("dataset", changed_sets)
+        # The model. Its revision is a part of its id: the inherited field `revision`, which is no option, is not
+        # read here.
         model, revision = self.model, ""
         # NAME@REVISION, but a folder that exists may have an @ in its name.
         if not Path(self.model).exists():
             model, _, revision = self.model.partition("@")
+        # BM25, a ranking by words, has nothing to train.
         steps = 0 if self.model == BM25 else self.steps
         if steps == 0:
             others = [name for name in datasets if not known[name].is_own_retrieval]
@@ -190,6 +198,7 @@ def run(
         dry_run: check model, data and settings without a GPU, and print what a run keeps in memory
     """
     request = options.request(retry_failed=retry_failed)
+    # Refuse what is not there.
     # The modules with torch are imported below, which takes seconds: before that, the model is fetched or refused, and
     # missing data are refused.
     if request.model != BM25:
@@ -202,6 +211,7 @@ def run(
     # Refuses a dataset that is not there.
     for name in request.datasets:
         find_manifest(request.data, request.known[name])
+    # Only check, or do the runs.
     if dry_run:
         lines = iter(["bm25 needs no model; the data are there"])
         if request.model != BM25:
@@ -216,6 +226,7 @@ def run(
         from benchmarks.sweep.queue import run_grid
     from benchmarks.sweep.status import status_code
 
+    # Do them, then say why runs failed and how many are done.
     cells = run_grid(request)
     for cell in cells:
         for name, reason in cell.failed.items():
