@@ -66,6 +66,8 @@ def load_base(
     """
     model_type = read_config(folder).get("model_type")
     refuse_unfinished(folder, tensor_heads(folder))
+    # Our own class reads our own model types. With --trust-remote-code transformers reads them: it runs the
+    # folder's code.
     if is_own_type(model_type) and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
         return ours.float(), set(), ""
@@ -97,6 +99,7 @@ def _load_with_transformers(
         folder: the model's folder.
         options: options of transformers' `from_pretrained`.
     """
+    # The class, and how it is to be loaded.
     config = AutoConfig.from_pretrained(folder, **options)
     auto_class: Any = AutoModel
     # Of an encoder-decoder the encoder is taken: out of the loaded whole, or loaded without the decoder.
@@ -118,9 +121,12 @@ def _load_with_transformers(
         **options,
         "config": config,
         "dtype": torch.float32,
+        # Pickled weights are not opened.
         "use_safetensors": True,
     }
+    # `from_pretrained` then also returns which weights were missing.
     options["output_loading_info"] = True
+    # Load it, with scaled-dot-product attention, as the paper's code does, where the class has it.
     # transformers would warn of unused heads, and of missing weights, which are refused below.
     with quiet():
         try:
@@ -138,6 +144,7 @@ def _load_with_transformers(
             base, info = auto_class.from_pretrained(
                 folder, attn_implementation="eager", **options
             )
+    # Weights that the folder lacks.
     # A missing pooler is no fault: it is drawn for each run. Nor is a missing buffer, which the class fills itself.
     parameters = dict(base.named_parameters())
     lacking = []
@@ -204,7 +211,8 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
 
     with refused_as(sentence):
         with contextlib.suppress(FileNotFoundError):
-            # Opened only to refuse a file that is too large: transformers would read one of any size.
+            # Opened only to refuse a file that is too large: transformers would read one of any size. A
+            # folder without this file may have older ones, of which transformers makes a fast tokenizer.
             os.close(open_plain(folder / "tokenizer.json", MOST_BYTES))
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
     if not tokenizer.is_fast:
@@ -230,6 +238,8 @@ def _tokenizer_of_file(folder: Path, tokenizer: Any) -> Any:
 
     transformers 5 makes the tokenizers of some classes (Qwen2's, for one) from the vocabulary alone, by rules and
     with tokens of the class; the file is what the model was trained with.
+
+    A tokenizer without such a file is returned as it is. So is a slow one, which `load_tokenizer` refuses.
     """
     file = folder / "tokenizer.json"
     if not file.is_file() or not tokenizer.is_fast:
@@ -243,6 +253,8 @@ def _tokenizer_of_file(folder: Path, tokenizer: Any) -> Any:
         for name, token in tokenizer.special_tokens_map.items()
         if recorded.token_to_id(str(token)) is not None
     }
+    # By itself the general class gives no token type ids, which models such as BERT read (D19): the names of
+    # the inputs are those of the model's own class.
     return PreTrainedTokenizerFast.from_pretrained(
         folder, model_input_names=tokenizer.model_input_names, **special
     )

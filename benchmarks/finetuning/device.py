@@ -256,6 +256,7 @@ def choose_device(
         raise UserError(f"there is no device {device}; torch sees {count} of this kind")
     title = kind.name
     train_positions = positions or kind.positions
+    # On a CPU the size of a pass matters for speed only, so evaluation keeps the default in any case.
     eval_positions = kind.positions
     if kind.gpu:
         torch.cuda.set_device(torch.device("cuda", number))

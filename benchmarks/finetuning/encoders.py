@@ -86,7 +86,8 @@ class Encoder(nn.Module):
         self.fresh_pooler = fresh_pooler
         self.packs = False
         """Whether forward passes of fine-tuning leave padding out where that pays; only this package's class can."""
-        # RoBERTa's class has the argument, but only one type.
+        # RoBERTa's class has the argument, but only one type. A configuration that does not say how many
+        # types there are counts as one of two: then only the argument decides.
         type_count = getattr(getattr(base, "config", None), "type_vocab_size", 2)
         parameters = inspect.signature(base.forward).parameters
         self.takes_kinds = "token_type_ids" in parameters and type_count > 1
@@ -276,6 +277,7 @@ def load_model(
     Raises:
         UserError: there is no such model, no fast tokenizer, no end of text, or attention stays one-sided.
     """
+    # The folder: a whole model, undamaged where this package wrote it.
     folder = resolve(model, revision=revision, code=trust_remote_code)
     if (folder / _ADAPTER).is_file():
         raise UserError(
@@ -283,6 +285,7 @@ def load_model(
             "adapter into the weights (peft's merge_and_unload), save them and remove the adapter"
         )
     check_model(folder)
+    # Its tokenizer and its weights.
     tokenizer = load_tokenizer(folder)
     base, missing, part = load_base(folder, trust_remote_code=trust_remote_code)
     try:
@@ -300,6 +303,7 @@ def load_model(
         and 0 <= padding < embedding.num_embeddings
     ):
         embedding.padding_idx = padding
+    # The encoder, and whether its embedding has a row for every id of the tokenizer.
     encoder = _make_bidirectional(base, model)
     encoder.part = part
     encoder.fresh_pooler = any(name.startswith("pooler.") for name in missing)
@@ -357,12 +361,15 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         if not trial.fault:
             break
     if trial.both_ways:
-        # ALBERT's and BigBird's pooler is only a layer; their class takes the first token and applies the activation.
+        # ALBERT's and BigBird's pooler is only a layer; their class takes the first token and applies the
+        # activation, which ALBERT calls `pooler_activation` and BigBird `activation`.
         if isinstance(pooler, nn.Linear):
             activation: Any = getattr(
                 base, "pooler_activation", getattr(base, "activation", None)
             )
             pooler = FirstToken(pooler, activation or nn.Identity())
+        # `trial.padding` says that padding changes nothing. Where it changes outputs, rows are computed
+        # without any.
         encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
         encoder.width = trial.width
         return encoder

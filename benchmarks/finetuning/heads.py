@@ -190,6 +190,7 @@ class ClassHead(Head):
         config: Any = copy.deepcopy(encoder.base.config)
         config.num_labels = labels
         # The whole model is made without memory. Memory is only for what is left once its base model is taken out.
+        # Whatever the class draws while it is made, `fork_rng` puts the global generator back.
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
         setattr(model, model.base_model_prefix, nn.Identity())

@@ -67,6 +67,7 @@ def ending_tokenizer(tokenizer: Tokenizer, *, alone: bool) -> Tokenizer:
         ids = tokenizer("a")["input_ids"]
         if ids[-1] != text[-1]:
             return tokenizer
+        # Nothing comes behind the letter, so all ids besides its own stand before it.
         first = tokenizer.convert_ids_to_tokens(ids[: len(ids) - len(text)])
     numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in (*first, end)}
     replaced = _part_of(tokenizer, "post_processor")
@@ -115,6 +116,7 @@ def _template(
             options = {
                 name: step[name] for name in ("add_prefix_space", "trim_offsets")
             }
+            # `use_regex` has an effect only where such a step splits texts, which a post-processor does not.
             offset_steps.append({"type": "ByteLevel", "use_regex": True, **options})
 
     def text(name: str, segment: int) -> dict[str, Any]:

@@ -71,7 +71,9 @@ def write_model(
         state = _state(kind, config, encoder, head)
         if state is None:
             continue
-        # Tensors of the meta device have no memory: the model gets those of `state` in their place.
+        # Tensors of the meta device have no memory: the model gets those of `state` in their place
+        # (`assign`). `state` has all names of the class, so that nothing stays without memory although
+        # `strict` is off.
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
         model.load_state_dict(state, strict=False, assign=True)
@@ -98,11 +100,13 @@ def _classes(
 
     First a class with such a head, if there is one, then the class of the base model alone.
     """
+    # The configuration of the base model alone, and a second one for a class with the head.
     is_ours = isinstance(encoder.base, EuroBertModel)
     base: Any = encoder.base
     dtype = next(base.parameters()).dtype
     if is_ours:
-        # Our class is written as transformers' EuroBERT, which has the same weights.
+        # Our class is written as transformers' EuroBERT, which has the same weights. `head=False`: there is
+        # no language-model head; what a classifier needs is set below.
         dtype_name = str(dtype).removeprefix("torch.")
         config = transformers.EuroBertConfig(
             **native_config(base.config, dtype=dtype_name, head=False)
@@ -120,6 +124,7 @@ def _classes(
         config.id2label = dict(enumerate(labels))
         config.label2id = {name: number for number, name in enumerate(labels)}
         config.problem_type = problem or None
+    # The classes: which one has such a head depends on the kind of head.
     # A head that is itself from a class of transformers goes back into that class.
     if isinstance(head, ClassHead):
         yield type(head.model), config
@@ -244,6 +249,7 @@ def _computes_the_same(
         head: the head, if it is part of that class.
         device: where the encoder is, and the precision of the comparison.
     """
+    # The folder's model, and what both models are to compute.
     with quiet():
         plain = kind.from_pretrained(
             folder, dtype=next(encoder.parameters()).dtype
@@ -260,8 +266,10 @@ def _computes_the_same(
     ]
     if not encoder.alone:
         cases.append((ids, torch.tensor([11, 6])))
+    # The largest difference that counts as rounding, as a share of the largest output.
     # In bfloat16 two ways of one computation differ more.
     tolerance = 1e-3 if device.precision.name == "fp32" else 5e-2
+    # Case by case: both models' outputs, then their largest difference.
     try:
         for module in modules:
             module.eval()

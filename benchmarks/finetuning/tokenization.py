@@ -165,6 +165,7 @@ def word_numbers(
     lengths = np.array([len(word) for word in sentence], dtype=np.int64)
     # Where each word ends in the joined text: each but the first has a space in front.
     ends = np.cumsum(lengths + 1) - 1
+    # `right`: a word that ends where a token begins lies before that token.
     first_words = np.searchsorted(ends, offsets[:, 0], side="right")
     # Never a word before that of an earlier token, should a tokenizer's offsets go back.
     numbers = np.maximum.accumulate(first_words)
@@ -221,6 +222,7 @@ def answer_positions(
     # The answer lies outside of what is left of the context.
     if begins[0] > end or ends[-1] < start:
         return range(0)
+    # `later` and `earlier` count tokens from the first one of the context's segment.
     # The token before the first that begins behind the answer's first character; the last one if none does.
     begin = last
     later = np.flatnonzero(begins > start)
@@ -231,7 +233,9 @@ def answer_positions(
     earlier = np.flatnonzero(ends < end)
     if len(earlier):
         final = first + int(earlier[-1]) + 1
-    # The last token ends before the answer's end, and not behind its start: nothing of the answer is left.
+    # `final > last`: no token reaches the answer's end, so the context was cut within the answer or right
+    # before it. The last token ends before the answer's end, and not behind its start: nothing of the answer
+    # is left.
     if final > last and ends[-1] <= start:
         return range(0)
     return range(begin, min(final, last) + 1)
@@ -275,6 +279,7 @@ def encode_questions(
         ids = _ids(tokenizer, segments, max_length, add_special_tokens=False)
         room = max_length - int(ids.lengths.max(initial=0))
         stride = min(stride, max(0, room // 2))
+    # Block by block, from a question's number, texts and answer to its rows.
     answer_spans = answers or [None] * len(questions)
     fields = zip(questions, contexts, answer_spans, strict=True)
     items = []
@@ -289,6 +294,7 @@ def encode_questions(
         owners += part.owners.tolist()
         cut += part.cut.tolist()
 
+    # Join the blocks.
     def join(name: str) -> Ragged:
         """Return the rows of all blocks in a field of `Questions`."""
         return Ragged.join([getattr(part, name) for part in parts])
@@ -314,6 +320,7 @@ def _encode_block(
     stride: int | None,
 ) -> Questions:
     """Tokenise some questions and mark their answers: a row for each question, or for each window with a `stride`."""
+    # Tokenise: the question is the first segment, the context with the end of text the second.
     end = end_of_text(tokenizer)
     window_options: dict[str, Any] = {}
     if stride is not None:
@@ -339,6 +346,7 @@ def _encode_block(
         ) from None
     # For each row the place of its question in the block; with windows, the tokenizer says it.
     sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
+    # For each token, its place in the context, and whether it is of the answer.
     starts, ends, gold = [], [], []
     for row, source in enumerate(sources):
         context, answer = block[source].context, block[source].answer
@@ -356,12 +364,14 @@ def _encode_block(
         if answer is not None:
             is_gold[answer_positions(offsets, of_context, answer)] = True
         gold.append(is_gold)
+    # What is said of whole rows.
     kinds = None
     if "token_type_ids" in encoded:
         kinds = Ragged.of(encoded["token_type_ids"])
     owners = [block[source].number for source in sources]
-    # The tokenizer lists what it cut off at the row that was cut; with windows, only at a question's first one. There
-    # nothing is lost, and the mark says that the question has further windows.
+    # The tokenizer lists what it cut off at the row that was cut. With windows it lists this only at a
+    # question's first row. With windows nothing is lost, and the mark of the first row says that the question
+    # has further ones.
     cut = [bool(row.overflowing) for row in encoded.encodings]
     return Questions(
         ids=Ragged.of(encoded["input_ids"]),

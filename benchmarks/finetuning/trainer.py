@@ -136,7 +136,8 @@ def distinct_order(
         seed: the seed of the order.
         batch: rows of a batch.
     """
-    # One batch of `pair_order` with all rows is the order of an epoch.
+    # One batch of `pair_order` with all rows is the order of an epoch. Without rows
+    # its size is 1: `pair_order` goes through a range in steps of that size, and a range refuses steps of 0.
     epochs = pair_order(len(keys), seed, max(1, len(keys)))
     for (order,) in epochs:
         waiting = deque(order.tolist())
