@@ -130,6 +130,7 @@ class Keeper:
             for other in folder.parent.iterdir():
                 has_name_of_run = key_of(other.name, key.model, dataset) is not None
                 is_kept_run = has_name_of_run and (other / MANIFEST).is_file()
+                # What others have put next to the runs stays: other names, folders without a manifest, links.
                 if other == folder or not is_kept_run or other.is_symlink():
                     continue
                 # Files that this package did not write are left, and the folder with them.
@@ -171,6 +172,7 @@ class Keeper:
         Raises:
             UserError: plain transformers does not compute what the model computes, or reads texts otherwise.
         """
+        # The weights, in the class of transformers that has them.
         setting = self.setting
         local, loaded = self.sets[name], setting.loaded
         form = local.dataset.form
@@ -185,7 +187,8 @@ class Keeper:
             labels,
             _PROBLEMS.get(form, ""),
         )
-        # Example texts (pairs for QA), which the written tokenizer has to read as the run did.
+        # Example texts (pairs for QA), which the written tokenizer has to read as the run did. They are
+        # stripped, as the paper's evaluation strips texts of retrieval (D6).
         first_split = next(iter(local.evaluated().values()))
         examples: list[tuple[str, ...]] = []
         for row in first_split.slice(0, 4).to_pylist():
@@ -194,6 +197,7 @@ class Keeper:
             else:
                 texts = texts_of(local.dataset, row, setting.reading)
                 examples += [(text.strip(),) for text in texts]
+        # The tokenizer to write, and the ids of the examples as the run read them.
         if not is_retrieval:
             # In the run, the end of text was put behind each text; the written tokenizer does that by itself.
             limit = loaded.limits.labelled
@@ -219,6 +223,7 @@ class Keeper:
             max_length=limit,
             read=zip(examples, ids_of_run, strict=True),
         )
+        # What sentence-transformers needs to make vectors.
         if is_retrieval:
             width = model.encoder.hidden_size
             write_pooling(folder, width, setting.pooling.mode, longest=limit)
@@ -233,6 +238,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
         UserError: the model needs code of its own or is half of an encoder-decoder, the store cannot be written, the
             disk has too little room, or plain transformers does not compute the model or its pooling.
     """
+    # What request and model rule out.
     # A kept folder must load in plain transformers or sentence-transformers, without code of its own.
     if request.trust_remote_code:
         raise UserError(
@@ -247,17 +253,20 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
                 f"--keep best cannot keep an encoder with the pooling {chosen!r}, only with {possible}; "
                 "leave out --keep"
             )
+    # `part` names the whole of which the encoder is one half; empty where the encoder is a whole model.
     if loaded.encoder.part:
         raise UserError(
             f"--keep best cannot keep {loaded.source}: plain transformers has no class for the "
             f"encoder{loaded.encoder.part} alone; leave out --keep"
         )
+    # Room in the store.
     base = nearest_existing(request.store.absolute())
     if not os.access(base, os.W_OK):
         raise UserError(
             f"{base} cannot be written, so no encoder can be kept there; choose another store with --out"
         )
     _check_disk(request, loaded, base)
+    # One model for each form, written and removed again.
     known = request.known
     sets = {name: load_dataset(request.data, known[name]) for name in request.datasets}
     device = choose_device("cpu", "fp32")
@@ -327,6 +336,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         key: the run.
         folder: the folder of its encoder, with manifest and tokenizer.
     """
+    # The rows of the card's table: scores, then what the encoder was made from.
     dataset = request.known[key.dataset]
     record = record_of(request.runs.folder(key))
     validation, test = request.runs.scores(key) or (math.nan, math.nan)
@@ -349,9 +359,11 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     # For a folder only its last part: a card is passed on, and the path would say nothing to others.
     if Path(request.model).is_dir():
         start = Path(request.model).name
+    # Without its code: a model that needs some is not kept (`check_keeping`).
     source = resolve(request.model, revision=request.revision)
     licence = licence_of(source) or "not stated in its folder"
     rows["start"] = f"{start} (licence: {licence})"
+    # The page around the table.
     folder_of_templates = Path(__file__).with_name("templates")
     template = (folder_of_templates / "kept_card.md").read_text("utf-8")
     family = family_of(dataset)
@@ -394,25 +406,26 @@ def _card_table(rows: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
+def _over_seeds(store: RunStore, of_cell: RunKey) -> dict[str, str]:
     """Return a card's row with the mean test score over a cell's seeds and Student's t interval.
 
     Each seed counts with its run at the learning rate that is best by validation, as in the paper.
 
     Args:
         store: the run store.
-        best_key: a run of the cell.
+        of_cell: any run of the cell, which tells its model and its dataset.
 
     Returns:
         The row's value by its name; nothing with fewer than two seeds.
     """
     best_runs: dict[int, RunKey] = {}  # by seed
     scores: dict[RunKey, tuple[float, float]] = {}  # validation and test
-    for key in store.found(best_key.model, best_key.dataset):
+    for key in store.found(of_cell.model, of_cell.dataset):
         found = store.scores(key)
         if found is None:
             continue
         scores[key] = found
+        # The best run of the seed so far; for its first run, that run itself.
         other = best_runs.setdefault(key.seed, key)
         # Between equal validation scores the smallest rate counts.
         if (found[0], -key.lr) > (scores[other][0], -other.lr):
@@ -425,7 +438,7 @@ def _over_seeds(store: RunStore, best_key: RunKey) -> dict[str, str]:
     row_name = f"{mean} (Student's t)"
     variance = statistics.variance(tests) / seeds
     df = seeds - 1.0
-    if store.known[best_key.dataset].is_own_retrieval:
+    if store.known[of_cell.dataset].is_own_retrieval:
         # One's own set has few queries, so other queries would also move the mean: their variance is added.
         by_query = np.array([_by_query(store, key) for key in best_runs.values()])
         variance, df = _with_queries(variance, by_query)
@@ -446,11 +459,13 @@ def _with_queries(
     """
     seeds, queries = by_query.shape
     df = seeds - 1.0
-    # Between the mean scores of two seeds, over samples of the queries.
+    # Between the mean scores of two seeds, over samples of the queries: that of single queries over their
+    # number.
     covariance = np.cov(by_query) / queries
-    # The queries' part of the variance is what seeds share: the mean covariance of two different seeds. The diagonal,
-    # a seed with itself, is left out, as the variance over seeds holds it already.
+    # The queries' part of the variance is what seeds share: the mean covariance of two different seeds. The
+    # diagonal, a seed with itself, is left out, as the variance over seeds holds it already.
     between_seeds = float(covariance.sum() - np.trace(covariance))
+    # The sum is over each seed with each other one: `seeds` times `seeds - 1`, which is `df`.
     # An estimated covariance can be below 0, a part of a variance cannot.
     over_queries = max(0.0, between_seeds / (seeds * df))
     variance = by_seeds + over_queries

@@ -35,6 +35,7 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
     Raises:
         UserError: there are runs of something else under the name.
     """
+    # What is asked for, compared with the runs that are there under the name.
     sets = {
         name: load_dataset(request.data, request.known[name])
         for name in request.datasets
@@ -46,9 +47,11 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
     (lr,), (seed,) = request.lrs, request.seeds
     for name, dataset in sets.items():
         key = RunKey(model=request.name, dataset=name, lr=lr, seed=seed, task="IR")
+        # Add the run to those that were asked for, which `status` counts.
         request.runs.note(request.name, name, {(lr, seed)})
         if request.runs.state(key).done:
             continue
+        # Rank, and write a run as after a fine-tuning. "full" is the environment whose lock file is recorded.
         evaluations = ranked(dataset)
         content, texts = scored_run(evaluations, losses=())
         write_run(
@@ -120,6 +123,8 @@ def _ranked(
         texts: the documents, in the order of the corpus.
         split: `validation` or `test`.
     """
+    # A document whose id a query has as well is the query itself: by the query's row, the place of its own
+    # document.
     own = judged.own_documents(split)
     queries = dataset.queries(split)["text"].to_pylist()
     best_documents, best_scores = [], []

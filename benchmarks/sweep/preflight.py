@@ -147,6 +147,7 @@ def dry_run(
     Raises:
         UserError: the model cannot read so many tokens, or its outputs are not finite.
     """
+    # The input: a text of the dataset, as long as inputs can be.
     first_split = next(iter(dataset.evaluated().values()))
     first_row = first_split.slice(0, 1).to_pylist()[0]
     text = texts_of(dataset.dataset, first_row)[0]
@@ -160,6 +161,7 @@ def dry_run(
     tokens = tokens or [loaded.tokenizer.pad_token_id]
     # np.resize repeats the tokens up to the length.
     ids = torch.from_numpy(np.resize(np.array(tokens, dtype=np.int64), (1, length)))
+    # The pass, after which the model is as it was.
     model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
     loaded_weights = {
@@ -270,6 +272,7 @@ def validate(request: RunRequest) -> Iterator[str]:
     Raises:
         UserError: the first thing that a run would stumble over.
     """
+    # What is asked for can be done: everything is tried before the first line.
     runs_left = sum(len(job.pending()) for job in compared_jobs(request))
     loaded, precision, sets = preflight(request)
     positions = request.positions or choose_kind(request.device).positions

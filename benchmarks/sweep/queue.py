@@ -62,6 +62,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     Raises:
         UserError: an unknown name, data or a model that is not there, or a store with runs of something else.
     """
+    # What is to be done, noted in the store before anything is computed.
     jobs = compared_jobs(request)
     if request.retry_failed:
         forget_failed(jobs)
@@ -69,6 +70,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     pairs = set(itertools.product(request.lrs, request.seeds))
     for name in request.datasets:
         request.runs.note(request.name, name, pairs)
+    # Model and data are only loaded if a run is left, or if a best run's weights should be kept and are not.
     keeps = request.keep == "best"
     if _left(jobs) or (keeps and lost_jobs(jobs)):
         threads = torch.get_num_threads()
@@ -142,6 +144,7 @@ def _devices(request: RunRequest, run_size: int) -> list[str]:
     if not kind.gpu:
         return [request.device] * (request.workers or _fitting(run_size))
     workers, count = request.workers or 1, torch.cuda.device_count()
+    # Without any GPU there is one worker, whose `choose_device` refuses the device.
     if workers == 1 or not count:
         return [request.device]
     if request.device not in ("auto", kind.name):
@@ -173,6 +176,8 @@ def _model(
     )
     if not chosen.kind.gpu:
         torch.set_num_threads(1)
+    # The pooling is that of a classifier's head. Retrieval has no head: the pooling of its vectors comes with
+    # the way in which its texts are read (`prepare_runs`).
     setting = Setting(
         loaded=loaded or requested_model(request),
         device=chosen,
@@ -298,6 +303,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
     Raises:
         UserError: the first mistake that a call raised, once the others have ended; or a process was killed.
     """
+    # A process for each call.
     context: BaseContext = multiprocessing.get_context("spawn" if fresh else "fork")
     stop, errors = context.Event(), context.SimpleQueue()
     # Each kind of context has `Process`; their common base class does not declare it.
@@ -307,8 +313,10 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
         process_of(target=_call, args=(call, stop, errors, parent), daemon=True)
         for call in calls
     ]
+    # A forked process has a copy of what is not written yet, and would write it a second time.
     sys.stdout.flush()
     sys.stderr.flush()
+    # Wait until all have ended; after a failure the others are told to stop.
     try:
         for process in processes:
             process.start()
@@ -327,6 +335,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
             if process.is_alive():
                 process.kill()
                 process.join()
+    # Say what went wrong: what a call raised, or else how its process ended.
     if not errors.empty():
         raise errors.get()
     for process in processes:

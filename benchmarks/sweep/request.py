@@ -134,6 +134,8 @@ class RunRequest(Computation):
         if longest == FINE_TUNING.max_length:
             longest = made.longest or longest
         query, document = self.prompts or (made.query, made.document)
+        # Where the vector is the last token's although the maker did not mean it to be, texts have to end in
+        # one token: the end of text (`Embedding.ends`).
         # The maker's pooling may go on behind the word: `last without the prompt`.
         is_made_for_last = made.pooling.startswith("last")
         return Embedding(

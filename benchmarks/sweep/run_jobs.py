@@ -84,8 +84,10 @@ class RunJob:
                 return True
             # A run that failed is tried again only if its settings have changed since.
             before = state.description
+            # Without a description, nothing shows a change.
             if before is None:
                 return False
+            # `before` where this job has no description of the dataset: nothing shows a change then either.
             now = self.descriptions.get(key.dataset, before)
             return first_difference(before, now) is not None
 
@@ -174,6 +176,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     Raises:
         UserError: the model or a dataset is not there, or a name is unknown.
     """
+    # The data.
     known = request.known
     data_hashes: dict[str, str] = {}
     for name in request.sources:
@@ -191,6 +194,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
             raise UserError(
                 f"{scored[0]} is evaluated with a model fine-tuned on {name}: {error}"
             ) from None
+    # The model and the settings, which all runs of the request share.
     code = request.trust_remote_code
     folder = resolve(request.model, revision=request.revision, code=code)
     precision = choose_precision(request.device, request.precision)
@@ -205,6 +209,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         "results_version": RESULTS_VERSION,
         **_direction(folder),
     }
+    # With them, what differs between datasets.
     by_dataset = {}
     for name in request.datasets:
         dataset = known[name]
@@ -266,7 +271,8 @@ def check_finished(
             state = request.runs.state(key)
             if not state.done:
                 continue
-            # A run of the release has no description. It is accepted on a dataset that is not asked for.
+            # A run of the release has no description. It is accepted on a dataset that is not asked for: none
+            # of this request's cells counts it.
             if state.description is None and now is None:
                 continue
             folder = request.runs.folder(key)

@@ -222,6 +222,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
     if not has_results:
         return RunState(reason=reason, **recorded)
     # The manifest's hashes by file: that of results.json is compared while its scores are read, the others after it.
+    # No file has the hash "": results that a manifest does not list count as changed since it was written.
     files = dict(record.get(FILES, {}))
     recorded_hash = files.pop(RESULTS, "")
     try:

@@ -36,6 +36,7 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
     entry = dataset.dataset
     loaded = setting.loaded
     limit = loaded.limits.labelled
+    # Retrieval sets of one's own have the limit of their reading, the paper's that of fine-tuning.
     if entry.task == "IR":
         limit = setting.own_longest if entry.is_own else loaded.limits.retrieval
     inputs, cut, lost = 0, 0, 0
@@ -44,6 +45,7 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
         if name == "qrels":
             continue
         may_be_cut = []
+        # The texts are counted with the paper's prompts, which are short.
         for row in table.to_pylist():
             sizes = [len(text.encode()) for text in texts_of(entry, row)]
             inputs += len(sizes)
@@ -79,6 +81,7 @@ def _losses(
     """
     loaded = setting.loaded
     if entry.task == "QA":
+        # Cut at the limit of the model's labelled inputs, which is `limit` here.
         questions = encode_table(table, loaded)
         for row, answers in enumerate(table["answers"].to_pylist()):
             if questions.cut[row]:

@@ -258,6 +258,7 @@ def scored_run(
     clusters = {split: evaluation.clusters for split, evaluation in splits.items()}
     scores = {split: evaluation.scores for split, evaluation in splits.items()}
     content: dict[str, Any] = {
+        # By which protocol scores are: those of results.json, and those in this manifest under `standard`.
         "protocol": {RESULTS: PAPER, STANDARD: STANDARD},
         STANDARD: standard,
         "steps": len(losses),
@@ -327,17 +328,20 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
         UserError: a dataset is not there or has other labels, or a dataset or the model has changed since the command
             began.
     """
+    # The data, which have to be those that the command has looked at.
     request, todo = job.request, job.pending()
     names = dict.fromkeys((job.trained_on, *job.datasets))
     sets = {name: load_dataset(request.data, request.known[name]) for name in names}
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)
+    # All datasets of the job are read in the way of the one that is trained on.
     setting = resettable.setting.reading_as(request.reading(job.trained_on))
     cuts = {name: window_cuts(dataset, setting) for name, dataset in sets.items()}
     for name, cut in cuts.items():
         if cut:
             log.info("%s: %s", name, cut)
+    # Tokens and batches, and what keeps weights.
     training = sets[job.trained_on]
     seeds = sorted({key.seed for key in todo})
     objective = objective_of(training, setting, seeds)
@@ -351,6 +355,7 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
     keeper = None
     if request.keep == "best":
         keeper = Keeper(request=request, setting=setting, sets=sets)
+    # "full" is the environment whose lock file the runs record.
     return Prepared(
         job=job,
         runs=frozenset(todo),
