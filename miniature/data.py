@@ -82,12 +82,14 @@ def prepare(
             raise UserError(f"{data} has no folder {part} (docs/miniature.md)")
     for name in datasets:
         _write_sample(load_dataset(data, name), sizes, study / "data")
+    # The tokenizer, of the text's first documents.
     documents = islice(open_documents([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
     texts = [document.text for document in documents]
     train_tokenizer(texts, _VOCAB).save(study / "tokenizer")
     # Which model of the study stands in the place of which of the paper's, as in the runs that the package contains.
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
-    # The shipped logs and floors belong to the shipped runs, not to those that will be made.
+    # The shipped logs and floors belong to the shipped runs, not to those that will be made. A floor is what
+    # the best prediction scores that reads no input.
     stand_ins.pop("logs", None)
     stand_ins["floors"] = {}
     for name in TUNED:

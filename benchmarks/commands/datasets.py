@@ -55,6 +55,7 @@ def fetch(
     for definition in defined:
         # A set that is only evaluated needs the one that is trained on as well.
         wanted += (definition.trained_on, definition.name)
+    # Each once, for several sets may be trained on the same one.
     names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
 
     def print_summary(manifest: Manifest) -> None:

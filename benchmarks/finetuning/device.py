@@ -141,6 +141,7 @@ class RunDevice:
             return sum(len(rows) * int(lengths[rows].max()) for rows in passes)
 
         # Compare the costs in positions. The passes with padding may be more: each one more costs its overhead.
+        # The overhead of the other passes is the same on both sides and is left out.
         more_passes = len(padded) - len(without_padding)
         cost_with_padding = positions(padded) + more_passes * self.kind.overhead
         real_tokens = int(lengths.sum())

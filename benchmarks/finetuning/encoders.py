@@ -137,6 +137,7 @@ class Encoder(nn.Module):
             lengths: real tokens of each row (B,). On the CPU they are read without waiting for a GPU.
             kinds: token type ids (B, L); left out where the model takes none.
         """
+        # Some row has padding.
         if self.alone and int(lengths.min()) < ids.shape[1]:
             return self._each_length(ids, lengths, kinds)
         lengths_there = lengths.to(ids.device, non_blocking=True)
@@ -174,6 +175,7 @@ class Encoder(nn.Module):
             kinds_of_same = None
             if kinds is not None:
                 kinds_of_same = kinds[same, :length]
+            # These rows have no padding, so that this call is one pass of the base model.
             hidden = self(ids[same, :length], lengths[same], kinds_of_same)
             behind = ids.shape[1] - length
             # Pairs from the last dimension on: nothing around the width, zeros behind the positions.

@@ -191,6 +191,7 @@ def _state(
     # On the meta device only names and shapes are made.
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         wanted = kind(config).state_dict()
+    # Only a class with a head has a prefix.
     if prefix and head is not None:
         names_in_head = [name for name in wanted if not name.startswith(prefix)]
         state |= _head_state(head, names_in_head)

@@ -118,6 +118,7 @@ def _do_jobs(
         run_size = sum(run_bytes(loaded.encoder, precision, positions))
     # No more workers than fine-tunings.
     devices = _devices(request, run_size)[: _left(jobs)]
+    # A worker without others is never told to stop.
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
@@ -357,6 +358,7 @@ def _call(call: Callable[[Stop], None], stop: Any, errors: Any, parent: int) -> 
     The process ends with its parent. Ctrl-C is left to the parent, which ends its workers.
     """
     become_worker(parent)
+    # For a fresh process, which has no log yet. A forked one has its parent's, and this call changes nothing.
     logging.basicConfig(level=logging.INFO, format="%(levelname)s: %(message)s")
     try:
         call(stop.is_set)

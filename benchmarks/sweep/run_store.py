@@ -134,6 +134,7 @@ class RunStore:
             record = read_manifest(folder / MANIFEST, REMEDY)
             check_files(folder, record[FILES], REMEDY)
             made_from = description_hash(self.state(key).description or {})
+            # What was kept may be of a run that was made from something else; then it is made again.
             if record.get("description_sha256") == made_from:
                 return True
         except FileNotFoundError:
