@@ -370,8 +370,8 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
                 base, "pooler_activation", getattr(base, "activation", None)
             )
             pooler = FirstToken(pooler, activation or nn.Identity())
-        # `trial.padding` says that padding changes nothing. Where it changes outputs, rows are computed
-        # without any.
+        # `trial.padding` says that padding changes nothing. Where it changes outputs, rows are
+        # computed without any padding.
         encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
         encoder.width = trial.width
         return encoder

@@ -459,8 +459,8 @@ def _with_queries(
     """
     seeds, queries = by_query.shape
     df = seeds - 1.0
-    # Between the mean scores of two seeds, over samples of the queries: that of single queries over their
-    # number.
+    # Between the mean scores of two seeds, over samples of the queries. A mean over queries has the covariance
+    # of single queries, divided by their number.
     covariance = np.cov(by_query) / queries
     # The queries' part of the variance is what seeds share: the mean covariance of two different seeds. The
     # diagonal, a seed with itself, is left out, as the variance over seeds holds it already.

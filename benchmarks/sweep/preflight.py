@@ -230,8 +230,7 @@ def run_bytes(
     numbers = sum(parameter.numel() for parameter in parameters)
     # Five: weights, their copy, gradients and AdamW's two moments.
     of_model = 5 * numbers * precision.weights.itemsize
-    # The pass had one row of `length` positions: bytes of a position, times the positions of a run's largest
-    # pass.
+    # The pass had `length` positions: the bytes of one, times the positions of a run's largest pass.
     return of_model, sum(saved.values()) // length * positions
 
 
