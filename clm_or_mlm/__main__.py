@@ -131,6 +131,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         UserError: there is no such command, or what the command raises.
     """
     words = list(argv)
+    # `help sources` is a page of its own, not the help of a command: helps of options refer to it.
     if words == ["help", "sources"]:
         from analysis.options import SOURCES
 
@@ -144,8 +145,9 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
 
         sys.stdout.write(f"clm-or-mlm {__version__} (commit {git_commit()})\n")
         return 0
+    # What is left without the options of the list: the words of a command, if there are any.
     wanted = [word for word in words if word not in ("--help", "-h", "--all")]
-    # Without a command, list all commands.
+    # Without a command, list all commands. The list is the help of a program that is made for it (`_list`).
     if not wanted:
         return call(_list(prefix, GROUPS, every="--all" in words), ["--help"])
     _refuse_other_names(words, prefix)
@@ -249,7 +251,8 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     Words that are not a command, but say which one is meant, such as `F8` or `table10`, are refused as well.
     """
     first = words[0]
-    # `run` without a room could be each of `benchmarks run` and `container run`.
+    # `run` without a room could be each of `benchmarks run` and `container run`. A verb that only one room
+    # has, such as `export`, needs its room as well.
     full_names = [name for name in COMMANDS if name.endswith(f" {first}")]
     if full_names:
         ways = " or ".join(f"`{prefix} {name}`" for name in full_names)

@@ -75,8 +75,8 @@ def load(
         source: `published` (the paper's printed cells), `released` (the authors' runs, fetched once), `miniature`,
             `curves`, the path of a run store or runs table, or a frame with a runs table's columns (`runs` shows them).
         add_models: names or shell patterns of models outside the study's naming scheme.
-        options: `need_instances`, `models`, `protocol` of `analysis.sources.open_source`; for a name or
-            a path alone.
+        options: `need_instances`, `models`, `protocol` of `analysis.sources.open_source`; only for a name or
+            a path.
 
     Raises:
         UserError: there is no such source, a row of it cannot be used, or options that it does not take.
@@ -477,6 +477,8 @@ def figure(
     [entry] = figures_named([str(name)])
     spec = entry.load()
     opened = load(source)
+    # Without an interval, `FigureInputs` takes the usual one of the source, as `_settings` does for other
+    # functions.
     inputs = FigureInputs(
         source=opened,
         settings=Settings(interval=interval),

@@ -128,6 +128,8 @@ def _check_encoder_of_others(folder: Path) -> None:
     """Print what an encoder without a hash passes; refuse a folder that is not an encoder."""
     if not (folder / "config.json").is_file():
         what = "has nothing that is checked"
+        # Folders of many kinds can be checked, so that any folder which is not empty ("*") may have been
+        # meant.
         if not folder.exists():
             what = f"is not there{path_hint(folder, '*')}"
         raise UserError(
@@ -225,6 +227,7 @@ def _check_listed(path: Path, record: Mapping[str, Any], compared: set[Path]) ->
     # The manifest of a dataset lists its tables, not files.
     if "tables" in record:
         remedy = _DATASET_AGAIN
+        # A table that is listed in another form is refused as damage (`another_shape`), with the remedy.
         with another_shape(path, remedy):
             tables = record["tables"].items()
             files = {f"{name}.parquet": info["sha256"] for name, info in tables}
@@ -232,8 +235,10 @@ def _check_listed(path: Path, record: Mapping[str, Any], compared: set[Path]) ->
         # A provenance. Commands do not write over a file that was changed since they wrote it.
         remedy = f"remove it and make it again with the command that {path.name} names"
     elif "image" in record:
+        # The record of an image's build.
         remedy = "build the image again"
     else:
+        # Of a runs table, or of anything else.
         remedy = "run the command again that made it, such as `ingest`"
     compared.add(path)
     compared.update(path.parent / name for name in files)
@@ -378,6 +383,8 @@ def _stage_log(
         )
         yield Verdict("missing", log, sentence)
     elif checkpoints.is_log_changed(folder, last_step):
+        # A checkpoint records the hash of the log at its time. The manifest of a model has such changes in
+        # words.
         sentence = f"rows have changed since they were written, as a model's manifest says; {remedy}"
         yield Verdict("damaged", log, sentence)
     else:
@@ -443,6 +450,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
     from analysis.store.scan import scan_store
     from benchmarks.sweep.run_store import RunStore
 
+    # The runs as a whole, by the check that `ingest` makes.
     datasets = known_datasets(stored_definitions(store))
     # "*" accepts models of any name, since a store that is checked need not hold the study's.
     scan = scan_store(store, ["*"], datasets=datasets)
@@ -462,8 +470,8 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
             damaged_paths.append(Path(problem.path))
         yield Verdict(kind, problem.path, problem.sentence)
 
-    # The state of each run is read too: for it, every file of the run is compared with its hash. Runs of the authors'
-    # release have no hashes.
+    # Each run for itself: for its state, every file of the run is compared with its hash. Runs of the
+    # authors' release have no hashes.
     unsealed_runs = 0
     run_store = RunStore(store, datasets)
     for cell in scan.cells:
@@ -475,7 +483,8 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
                 compared |= {path / name for name in (RESULTS, RUN, DETAILS)}
             elif state.done:
                 unsealed_runs += 1
-            # A run is not named again if a problem names its file or a folder around it.
+            # A run is not named again if a problem names the run's folder, a folder around that, or a file in
+            # it.
             is_named = any(
                 path.is_relative_to(damaged) or damaged.is_relative_to(path)
                 for damaged in damaged_paths
@@ -483,12 +492,16 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
             if fault and not is_named:
                 yield Verdict("damaged", path, fault)
     if runs:
-        # With an empty set, where no run has hashes, `check` would take the store for an encoder.
+        # Where no run has hashes, nothing may have been added to the set. With an empty set, `check` would
+        # take the store for an encoder that others made.
         compared.add(scan.results)
         form = ""
         if unsealed_runs:
             form = f"; of {unsealed_runs:,} only the form was checked: they have no {RUN} with hashes"
         yield Verdict("whole", scan.results, f"{runs:,} runs{form}")
+
+    # The encoders that --keep kept: encoders/MODEL/TASK/DATASET/RUN, such as lr1e-04_sd0. Names that begin
+    # with a dot are unfinished writes.
     for kept in sorted((store / "encoders").glob("*/*/*/[!.]*")):
         yield from _check_one(kept, partial(_check_kept, kept, compared))
 
@@ -500,6 +513,8 @@ def _check_kept(folder: Path, compared: set[Path]) -> str:
     # Files that are not in the manifest are named in the verdict, so `check` need not name them again.
     compared |= {path for path in folder.rglob("*") if path.is_file()}
     try:
+        # Without an undamaged manifest, --keep takes the folder's files for somebody else's and writes
+        # nothing there. Where only another file is damaged, --keep writes the folder again.
         remedy = f"move it elsewhere, and {_KEEP_AGAIN}"
         files = read_manifest(folder / MANIFEST, remedy)[FILES]
     except FileNotFoundError:
@@ -532,7 +547,8 @@ def _has_runs(place: _Place) -> bool:
     A store itself may be called `results`; the folder around that store is not one.
     """
     results = place.folder / "results"
-    # `store_of` returns the store of a store's `results` folder, and any other folder as it is.
+    # `store_of` returns the store of a store's `results` folder, and any other folder as it is. A store that
+    # is itself called `results` is at `results` in this folder, and its own `results` folder inside of that.
     inner_results = results / "results"
     is_around_store = store_of(inner_results) != inner_results
     if is_around_store:

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from analysis.evidence.settings import Settings
 from analysis.options import SelectionRule, SourceOptions
+from common.errors import UserError
 from common.files import sha256_bytes, write_text
 from common.manifest import check_outputs, write_manifest
 from common.plain_text import redacted
@@ -45,7 +46,10 @@ def report(
     opened = source.open(need_instances=True)
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
     specs = [figure.load() for figure in FIGURES.values()]
-    content = gather(inputs, draw_figures(specs, inputs, []))
+    # Why a figure cannot be drawn is told only by `reproduce`. Here the errors go into a list that nothing
+    # reads, and the page names the figures that it lacks.
+    unread_problems: list[UserError] = []
+    content = gather(inputs, draw_figures(specs, inputs, unread_problems))
     # A page is passed on to others, so that what looks like a secret is left out of it.
     origin = {"source": redacted(opened.long_label)} | provenance("analysis", _PACKAGES)
     page = render_page(content, origin)

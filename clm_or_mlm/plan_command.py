@@ -103,7 +103,7 @@ def plan(
             document = study_document(
                 planned, comparison, device=device.gpu, price=device.price
             )
-    write(document, format, None)
+    write(document, format, out=None)  # to standard output
 
 
 def _adaptation(options: AdaptationOptions, gpu: Device) -> Plan:

@@ -92,6 +92,7 @@ def reproduce(
 def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     """Write everything into a new folder; return what was made, and why the rest was not."""
     outcome = Reproduction()
+    # Documents: each function of `_DOCUMENTS` yields stem (path without the ending), content and formats.
     for what, documents in progress(_DOCUMENTS.items(), "reproduce", unit="step"):
         # A document that the source cannot give is named at the end; all others are made.
         try:
@@ -102,6 +103,8 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
                     outcome.made.append(name)
         except UserError as error:
             outcome.leave_out(what, error)
+
+    # Figures, and with them everything that the page shows.
     problems = list[UserError]()
 
     def saved_figures() -> Iterator[DrawnFigure]:
@@ -118,6 +121,8 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     # `gather` has read all figures, so that all problems are known.
     for problem in problems:
         outcome.leave_out("a figure", problem)
+
+    # What was made and what was not, as data; from here on nothing more is left out.
     record = {
         "source": inputs.source.name,
         "made": outcome.made,
@@ -125,7 +130,9 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
         "missing": outcome.missing,
     }
     write_text(out / _RECORD, json.dumps(record, indent=1) + "\n")
-    # The page links to provenance.json, which is written after the page because it has the page's hash.
+
+    # The page. The page links to provenance.json, which is written after the page because it has the page's
+    # hash.
     outcome.made += [_RECORD, PROVENANCE]
     origin = {
         "source": redacted(inputs.source.long_label),
@@ -139,6 +146,8 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
         not_applicable=outcome.not_applicable,
     )
     write_text(out / PAGE, page)
+
+    # The provenance, with the hash of every other file.
     hashes = {}
     for name in (*outcome.made, PAGE):
         if name != PROVENANCE:

@@ -106,13 +106,18 @@ def study_document(
         return document
     # Arms may differ in their number of pretrainings: planned with the fewest, no comparison is promised too much.
     fewest = min(arms.values())
+
+    # What the study takes, and the smallest difference.
     tuning = hours_of_tuning(plan, comparison, device)
-    # The reserve is a share of all hours, itself included.
+    # The reserve is a share of all hours, itself included: the hours of the work are the rest, 1 - _SPARE of
+    # all.
     total = (plan.costs(device=device).gpu_hours + tuning) / (1 - _SPARE)
     smallest = None
     # Without scipy the plan is still printed, and says what it lacks.
     if fewest > 1 and find_spec("scipy"):
         smallest = smallest_differences(plan, comparison, fewest)
+
+    # The same as data, and as lines of text.
     data: dict[str, Any] = {
         **asdict(comparison),
         "arms": [*arms],
@@ -131,6 +136,7 @@ def study_document(
         f"fine-tuning    {tuning:,.1f} {device.name} hours of {len(plan.models)} models on {grid}",
         f"in all         {total:,.1f} {device.name} hours with {_SPARE:.0%} in reserve{money}",
     ]
+    # The words on the speed say whether it is estimated; a measured or a given speed needs no advice.
     if "estimated" in device.basis(plan.shapes):
         lines.append(_ESTIMATED)
     lines.append("")
@@ -142,6 +148,8 @@ def study_document(
             lines.append(_ADAPTED)
     else:
         lines.append(_ONE_EACH if fewest == 1 else _NO_SCIPY)
+
+    # The data of a plan are a dict, which the type `object` of that field does not say.
     assert isinstance(document.data, dict)
     # The comparison becomes a field of the plan's JSON, and lines below the plan that a terminal shows.
     tree = document.pages["tree"]
@@ -161,6 +169,7 @@ def hours_of_tuning(plan: Plan, comparison: PlannedComparison, device: Device) -
     hours = 0.0
     for size, models in models_of_size.items():
         shape = plan.study.shapes[size]
+        # How many fine-tunings of this size run on the GPU at the same time.
         sharing = runs_at_a_time(shape, device, _CORES)
         names = comparison.unique_datasets
         # Hours of one learning rate and one seed.
@@ -203,6 +212,7 @@ def smallest_differences(
     points = {}
     for name in names:
         spread = fine_tuning_spreads[DATASETS[name].task, name]
+        # Without an argument, `detectable` means a power of 0.8: the 80 of 100 studies of `Smallest`.
         points[name] = planned_test(study, spread).detectable()
     return Smallest(points=points, pretraining_sd=sd, measured_on=measured_on)
 

@@ -172,8 +172,8 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     """Compute everything the page shows.
 
     Args:
-        inputs: where the scores come from, selection rule and interval; these say nothing of the published values in
-            tables, which stay as they are printed.
+        inputs: where the scores come from, selection rule and interval. Rule and interval are about scores
+            that are computed from the source; the published values in tables stay as they are printed.
         figures: the figures of the inputs (`paper_figures.save.draw_figures`), in the order of the page.
     """
     source, settings, assessment = inputs.source, inputs.settings, inputs.assessment
@@ -219,6 +219,7 @@ def _sections(
         scores = source.scores(settings)
     cells = {(cell.table, cell.model, cell.dataset): cell for cell in audited.cells}
     sections = []
+    # The keys are the tables' numbers; here the models of a table are not needed.
     for number in models_of_tables():
         table = build_table(number, scores, source=source)
         sections.append(TableSection(table=table, rows=_rows(table, cells)))

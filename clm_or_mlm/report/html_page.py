@@ -63,7 +63,10 @@ def render_page(
         content=content,
         question=QUESTION,
         answer_id=ANSWER,
+        # The percentage of CLM in the picture of CLM first, then MLM.
         share=SPLIT,
+        # The comparisons at the top have a linear axis. Those of the findings have a bent one (the filter
+        # `forest`).
         strip=SmallForest.of(content.strip, bent=False),
         colours={"objective": OBJECTIVE, "sign": SIGN, "verdict": VERDICT},
         statuses=STATUSES,
