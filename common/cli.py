@@ -137,9 +137,12 @@ def program(name: str, description: str | None = None) -> App:
         help_format="plaintext",
         help_formatter=_Help(),
         version_flags=[],
-        # If an option is repeated, its last value counts.
+        # Without names in `negative`, a flag gets no counterpart such as --no-flag. If an option is repeated,
+        # its last value counts.
         default_parameter=Parameter(negative=(), allow_repeating=True),
         config=(_check_whole_numbers, _check_paths),
+        # The library shall neither print an error nor exit nor answer Ctrl-C: its errors become a `UserError`
+        # (`_in_a_sentence`), and `run` answers that and Ctrl-C for all commands alike.
         exit_on_error=False,
         print_error=False,
         suppress_keyboard_interrupt=False,
@@ -197,7 +200,8 @@ def _sentence_on(error: CycloptsError) -> str:
         if error.token and is_number:
             return _not_a_number(error)
     sentence = " ".join(str(error).split()).rstrip(".")
-    # The argument was not given at all; otherwise only its value is missing.
+    # Without a keyword (the option as it was typed), the argument was not given at all; otherwise only its
+    # value is missing.
     if isinstance(error, MissingArgumentError) and not error.keyword:
         sentence = re.sub(
             r'^Command "(.+)" parameter (.+) requires an argument',
@@ -364,6 +368,7 @@ def _check_paths(
     for argument in arguments:
         if argument.name != "--out" or not argument.tokens:
             continue
+        # How the help calls the value of an --out says which of the two it is: FILE, or else DIR.
         wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
         # Of a repeated --out the last counts. It is named as it was typed, so that the user recognises it.
         out = argument.tokens[-1].value

@@ -149,6 +149,8 @@ def write_pooling(
         }
         modules.append(module)
     _write(folder / MODULES, modules)
+    # Newer versions of sentence-transformers call the width `embedding_dimension`, older ones know only the
+    # first name.
     pooling: dict[str, object] = {
         "word_embedding_dimension": width,
         "embedding_dimension": width,
@@ -255,7 +257,8 @@ def _pooling(config: Mapping[str, Any], *, has_prompts: bool) -> str:
         modes = "mean"
     mode = modes if isinstance(modes, str) else " and ".join(modes)
     name = _COMPUTED_MODES.get(mode, mode)
-    # The prompt's tokens are left out of the vector, which is not computed here.
+    # The maker leaves the tokens of the prompt out of the vector. Such a pooling is not computed here, so it
+    # gets a name that none of ours has.
     if has_prompts and config.get("include_prompt") is False:
         return f"{name} without the prompt"
     return name

@@ -81,13 +81,15 @@ def path_hint(path: Path, holds: str) -> str:
         path: the path that was given.
         holds: pattern of a file in a folder of the kind that was meant.
     """
+    # The first part of the path that is missing, or that is a file on the way; its parent is a folder that is
+    # there.
     missing = path
     while not missing.parent.is_dir():
         missing = missing.parent
-    # The last folder on the way that is there.
     folder = missing.parent
     is_last_part = missing == path
-    # A folder on the way to the one that was meant may hold anything.
+    # Which names of this folder could have been meant: folders of the kind where the last part is missing. A
+    # folder on the way to the one that was meant may hold anything (but something: `*`).
     pattern = holds if is_last_part else "*"
     try:
         # A file, in which nothing is, has no match either.
@@ -97,6 +99,7 @@ def path_hint(path: Path, holds: str) -> str:
     except OSError:
         # This user may not read the folder.
         return ""
+    # For a part on the way, folders with another name say nothing of the one that was meant.
     there = ""
     if names and is_last_part:
         there = f"; in {folder}: {first_of(names, _FEW)}"

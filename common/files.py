@@ -164,10 +164,11 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             if not is_local and time.time() - path.lstat().st_mtime < _DAY:
                 continue
             if path.is_dir() and not path.is_symlink():
+                # What the temporary folder was to become. Without `name`, only its short form is known.
                 target = folder / (name or short)
                 if path.name.endswith(_OLD) and not target.exists():
                     # The old folder was moved aside to be replaced, and the new one never came: restore it. Then
-                    # nothing is left to remove.
+                    # there is no folder `path` any more, which the next line passes over.
                     path.rename(target)
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -242,6 +243,7 @@ def _named(path: Path, also: Path | None = None) -> Iterator[None]:
             str(also)
         )
         if is_nameless or is_temporary_path:
+            # A failed rename names two paths; now the error names only the one that the user knows.
             error.filename, error.filename2 = str(path), None
         raise
 

@@ -48,8 +48,9 @@ class _Lease(SoftFileLease):
 
     def _try_break_stale_lock(self) -> None:
         """Take a lease over if its holder is dead or has not touched it for too long."""
-        # The library never removes an empty file, which its early versions wrote as a lease. Here a process was killed
-        # before it wrote its name, so the file counts for two minutes, like a lease of an unknown holder.
+        # The library never removes an empty file, which its early versions wrote as a lease. Here a process
+        # was killed before it wrote its name, so the file counts for two minutes, like a lease of an unknown
+        # holder: the age below is halved, and so reaches `_SECONDS` after twice that time.
         with contextlib.suppress(OSError), pin_inode(self.lock_file) as pinned:
             marker = os.lstat(self.lock_file)
             # `pin_inode` keeps the number of the file from going to a new file, which another process may have put in
@@ -57,6 +58,7 @@ class _Lease(SoftFileLease):
             is_same = pinned in (None, marker.st_ino)
             is_old = self._marker_unchanged_for(marker) >= _SECONDS
             if marker.st_size == 0 and is_same and is_old:
+                # None: an empty file names no process that held the lease.
                 self._take_over(marker, None)
                 return
         super()._try_break_stale_lock()

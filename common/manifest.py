@@ -243,8 +243,9 @@ def check_outputs(
     ours = {} if record is None else written_by(record)
     others = strangers(folder, ours, contents)
     if others:
-        # A killed call may have written files before their record: files that are the same bytes are ours. A record
-        # has no hash here: one that `written_by` does not know is another program's.
+        # A killed call may have written files before their record: files that are the same bytes are ours. So
+        # the files in `others` are looked at again, by the hashes of what is to be written. A record has no
+        # hash here: one that `written_by` does not know is another program's.
         same = {name: sha256 for name, sha256 in contents.items() if sha256}
         remedy = (
             "which this command did not write, or which were changed since; choose another --out, or move them "
@@ -272,10 +273,13 @@ def outputs_folder(folder: Path, record: str = "") -> Iterator[Path]:
             contents[path.relative_to(making).as_posix()] = sha256_file(path)
         # The record moves last (False sorts before True): a folder that has a record is whole.
         names = sorted(contents, key=lambda name: name == record)
+        # `check_outputs` takes no hash of the record: whether one that is there is ours, its own content
+        # says.
         if record:
             contents[record] = ""
         check_outputs(folder, contents, folder / record if record else None)
         for name in names:
+            # Files stand in `folder` or one level below, as tables/ and figures/ of `reproduce`.
             (folder / name).parent.mkdir(exist_ok=True)
             (making / name).replace(folder / name)
 
@@ -314,7 +318,8 @@ def remove_ours(folder: Path, ours: Mapping[str, str]) -> list[str]:
 
     Args:
         folder: the folder.
-        ours: as `strangers` takes it; files are removed in this order.
+        ours: as `strangers` takes it; files are removed in this order. A manifest stands last, so that a killed
+            call leaves it for the next one, which by it knows the others as ours.
 
     Returns:
         The paths, below the folder, of other files, which stay.

@@ -54,7 +54,9 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         self._what, self._total = what, total
         self._note = ""
         self._wait = _FIRST_SECONDS  # from the last line of the log to the next one
+        # `_first` stays, for the rate of this process; `_done` is what was reported last.
         self._first = self._done = done
+        # `_began` stays as well; `_reported` is the time of the last line of the log.
         self._began = self._reported = time.monotonic()
         self._steps = 0
         self._bar = _BAR(

@@ -193,6 +193,7 @@ def _plain(value: object, *, from_text: bool = False) -> object:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
+    # The library converts a text such as 1000 itself, but refuses 1e3 for a whole number.
     if from_text and isinstance(value, str) and "e" in value.lower():
         # A text that is not a number stays as it is: the library refuses it.
         with contextlib.suppress(ValueError):
@@ -224,12 +225,14 @@ def _place_of(kind: type, parts: tuple[int | str, ...]) -> _Place:
     Args:
         kind: the class of all settings of the file.
         parts: the way from there to the value, as the library tells it: names of fields, keys of a `dict`, numbers in
-            a list.
+            a list. For the second item of `lengths` in a file's table `[sizes.small]` they are `sizes`,
+            `small`, `lengths` and 1; its place has the tables `sizes.small` and the key `lengths`.
     """
     hint, holder = cast(Any, kind), kind
     tables = key = ""
     is_in_list = False
     for part in parts:
+        # The type of a list's items; the key stays that of the list.
         if isinstance(part, int):
             is_in_list = True
             hint = typing.get_args(hint)[0]
@@ -237,6 +240,7 @@ def _place_of(kind: type, parts: tuple[int | str, ...]) -> _Place:
         if _is(hint, FileSettings):
             holder, hint = hint, _hints(hint).get(part)
         elif typing.get_origin(hint) is dict:
+            # The type of a dict's values.
             hint = typing.get_args(hint)[1]
         else:
             # In a union, the library adds the name of each type that it tried.
@@ -253,10 +257,12 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
     """Return in one sentence what is wrong with a value: its table, its key, what it can be and what it is."""
     tables, key, hint, holder, is_in_list = _place_of(kind, error["loc"])
     place = f"[{tables}]: " if tables else ""
-    # The value as a table of its own.
+    # The value as a table of its own: `[sizes.small]`, at the top of the file `[sizes]`; of the whole file it
+    # is `[]`.
     path = f"[{tables}.{key}]".replace("[.", "[")
     value, context = error["input"], error.get("ctx", {})
     # A `__post_init__` has refused the settings of a table, or of the whole file ("[]"), with a sentence.
+    # Before a sentence on the whole file, no table is named.
     if error["type"] == "value_error":
         return f"{path}: {context['error']}".removeprefix("[]: ")
     if error["type"] == "missing":

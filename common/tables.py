@@ -331,6 +331,7 @@ def _terminal_table(grid: Grid, console: Console) -> Table:
             Text(title),
             justify="right" if number in grid.numbers else "left",
             no_wrap=fits and widths[number] <= _LONG,
+            # A word that is wider than its column goes on in the next line; by default it would be cut.
             overflow="fold",
         )
     for row in rows:
