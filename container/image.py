@@ -209,6 +209,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     Raises:
         UserError: something that is needed is missing or differs from the locks, or the build failed.
     """
+    # Everything that can be refused before packages are downloaded.
     _check_place(image)
     commit = _commit_in_image()
     if Machine().which("debootstrap") is None:
@@ -225,7 +226,9 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         snapshot = snapshot_of(image.debian_lock)
         address = dated_mirror(todays_mirror, snapshot)
     _check_room(image)
-    # Every timestamp in the image is the commit's, so that two builds have the same bytes.
+
+    # What the build reads, and Apptainer's command. Every timestamp in the image is the commit's, so that two
+    # builds have the same bytes.
     commit_time = int(_git("log", "-1", "--format=%ct"))
     arguments = {
         "MIRROR": address.replace("{snapshot}", snapshot).rstrip("/"),
@@ -241,6 +244,8 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     words += ["--mksquashfs-args", mksquashfs_words(context, labels, commit_time)]
     for key, value in arguments.items():
         words += ["--build-arg", f"{key}={value}"]
+
+    # The build. Then the image file is made independent of the time and the machine of its build.
     target = image.path
     # The image gets its name when this block ends without an error.
     with atomic_path(target) as unfinished:
@@ -252,6 +257,8 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             installed = (context / LOCK).read_text("utf-8")
             write_text(image.debian_lock, head + installed)
         normalise(unfinished, commit_time)
+
+        # What the image was built from.
         is_dated = "{snapshot}" in address
         debian = {
             "lock": sha256_file(image.debian_lock),
@@ -271,7 +278,8 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             target.name: sha256_file(unfinished),
             image.bom.name: sha256_file(bom),
         }
-        # The record is written first: by it the next build knows the other files as its own.
+
+        # The record is written first: by it the next build knows the other files as its own (`_check_place`).
         write_manifest(image_record(target), record, hashes)
         shutil.copyfile(bom, image.bom)
     return target
@@ -284,7 +292,9 @@ def _check_place(image: Image) -> None:
     # A folder with the mark is from an earlier build (`_context`), and may be replaced.
     if not is_marked(image.context):
         names.append(image.context.relative_to(BUILD).as_posix())
-    # The record of the last build lists its files. An empty hash stands for any content.
+    # The record of the last build lists its files. An empty hash stands for any content: a build that was
+    # killed between its record and its image has left the image of the build before, whose hash is not in the
+    # record.
     ours = dict.fromkeys(written_by(record), "")
     remedy = "and the image goes there; move them elsewhere"
     refuse_strangers(BUILD, ours, remedy, among=names)
@@ -347,11 +357,12 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
     """Make the folder that the build reads, and return it.
 
     It holds the wheels of all Python packages, the commit's source code as source.tar, and the lock of Debian packages
-    as debian.lock; without that one, the build takes any Debian packages.
+    as debian.lock. Without debian.lock, the build takes any Debian packages; `build` makes a new lock of
+    them.
 
     Args:
         image: the image.
-        relock: whether the build takes any Debian packages.
+        relock: whether the folder has no debian.lock, so that the build takes any Debian packages.
         commit_time: time of the commit, in seconds since 1970.
 
     Raises:
@@ -409,6 +420,8 @@ def _apptainer_build(words: list[str], log_file: Path) -> None:
                 file.write(line)
                 # So that the file can be read while the build runs.
                 file.flush()
+                # Apptainer's steps (INFO:), the packages that debootstrap installs (I: Base system ...), and
+                # errors.
                 if line.startswith(("INFO:", "I: Base system", "error:")):
                     log.info("%s", line.strip()[:160])
     except UserError as error:

@@ -77,7 +77,8 @@ class Machine:
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".clm-or-mlm-") as file:
                 file.write(b"\0" * 65_536)
                 file.flush()
-                # Network file systems may report a full quota only on fsync.
+                # An empty file could be made on a full disk, hence some content; network file systems may
+                # report a full quota only on fsync.
                 os.fsync(file.fileno())
         except OSError as error:
             return os.strerror(error.errno or 0).lower()

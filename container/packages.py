@@ -54,7 +54,8 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
     packages = []
     for line in sorted(text.splitlines()):
         name, version, status = line.split()
-        # `ii` is installed; a package of another status was removed and left its configuration.
+        # `ii` is wanted and installed; the status of a package that was removed and left its configuration is
+        # `rc`.
         if not status.startswith("i"):
             continue
         licence = f"see /usr/share/doc/{name}/copyright"

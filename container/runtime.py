@@ -74,6 +74,7 @@ def version_of(machine: Machine, seconds: float = SECONDS) -> tuple[str, str]:
             "apptainer is not on PATH; load your site's module (often `module load apptainer`; for jobs, add it to "
             "`modules` in the site's file) or install it"
         )
+    # Apptainer itself is asked where spython is not installed or cannot answer.
     answer = _by_spython(machine, seconds, "version")
     if answer is None:
         answer = machine.output([program, "--version"], seconds)
@@ -146,6 +147,7 @@ def command_in(
         UserError: no scratch can be written, CLM_OR_MLM_GPU is unknown, or the folder of libraries for older drivers
             is not the cluster's.
     """
+    # The kind of GPU that the image shows.
     gpu = machine.environ.get("CLM_OR_MLM_GPU", "auto")
     if gpu == "auto":
         gpu = "none"
@@ -158,8 +160,11 @@ def command_in(
         raise UserError(
             f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {gpu!r}"
         )
+
+    # The folders that the command sees.
     here = str(Path.cwd())
-    # In this folder, the command finds or makes the user's folder in the same way.
+    # The user's folder is in the scratch folder, where other users' folders may be too. The command gets the
+    # scratch folder, and in it finds or makes the user's folder by `scratch_of`, as here.
     scratch = str(scratch_of(machine.environ).parent)
     bound = [here, scratch]
     # The libraries for older drivers are NVIDIA's.
@@ -167,6 +172,8 @@ def command_in(
     if compat:
         bound.append(str(compat))
     bound += binds
+
+    # The variables that the command gets.
     named = machine.environ.get(NAMED, "").split()
     environ = {}
     for key, value in machine.environ.items():
@@ -179,6 +186,8 @@ def command_in(
     for path in sorted(filter(None, certificates)):
         if Path(path).is_file():
             bound.append(path)
+
+    # The line, and the variables under the names that bring them into the image.
     gpu_options = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
     line = ["run", "--no-home", "--cleanenv", "--pwd", here, *gpu_options]
     # Each place once, in this order.
@@ -242,7 +251,8 @@ def identity_of(
     here = machine or Machine()
     program = _runtime_for(image, here)
     line, variables = command_in(image, [IDENTITY], here, binds)
-    # Apptainer is started with these variables as well.
+    # spython and Apptainer are started with the variables of this machine, and with those that bring
+    # variables into the image.
     here = replace(here, environ={**here.environ, **variables})
     # spython runs a command by `execute`, which takes the same options as `run`. `run` has the image's own script start
     # container.start; `execute` is given that command. line is ["run", *options, image, IDENTITY].

@@ -84,6 +84,7 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
     write_text(context / "hidden", "\n".join(left_out) + "\n")
     write_text(context / "made", "\n".join(pseudo_files) + "\n")
     # zstd at level 6 takes a tenth of gzip's time and gives the same size.
+    # -ef gives the list of what is left out, -pf that of the pseudo files.
     words = f"-comp zstd -Xcompression-level 6 -all-time {seconds} -mkfs-time {seconds}"
     return f"{words} -ef {context / 'hidden'} -pf {context / 'made'}"
 
@@ -132,9 +133,12 @@ def normalise(image: Path, seconds: int) -> None:
     """
     with image.open("r+b") as file:
         head = file.read(_HEADER.size)
-        # Magic and version.
+        # Behind the 32 bytes of the launcher stand the magic, SIF_MAGIC and a zero byte, and the version, 01
+        # and a zero byte. In the text below, \x00 is the first zero byte, and 01 the version.
         if head[32:45] != b"SIF_MAGIC\x0001\0":
             raise UserError(f"{image}: not an image file (SIF, version 1)")
+        # Left out are the id and the two times, which get new values. In `numbers` are the six others: of
+        # descriptors, of their table and of the data.
         launch, magic, version, machine, _, _, _, *numbers = _HEADER.unpack(head)
         _, n_descriptors, table, _, data, _ = numbers
         file.seek(table)

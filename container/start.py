@@ -105,8 +105,8 @@ def _problem(folder: Path) -> str | None:
     try:
         private_folder(folder)
     except UserError as error:
-        # In a shared /tmp it could be another user's folder, or no folder. What is before the comma says that; the rest
-        # is advice about other caches.
+        # In a shared /tmp it could be another user's folder, or no folder. Of the sentence of
+        # `private_folder`, what is before the comma says that; the rest is advice about other caches.
         return str(error).partition(",")[0]
     except FileExistsError:
         # A file is where the folder's parent should be.
@@ -136,6 +136,7 @@ def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, st
         added["HOME"] = str(scratch / "home")
         (scratch / "home").mkdir(exist_ok=True)
     added["PYTHONNOUSERSITE"] = "1"
+    # The tokenizers library tokenises in one thread unless the user has chosen otherwise.
     added["TOKENIZERS_PARALLELISM"] = environ.get("TOKENIZERS_PARALLELISM", "false")
     return added
 
@@ -197,7 +198,8 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     command = words[1] if len(words) > 1 else ""
     if not outputs and command in _WRITE_HERE:
         outputs = ["."]
-    # Apptainer keeps a contained home, /tmp and /dev on one device in memory.
+    # With --contain, Apptainer keeps home, /tmp and /dev on one device in memory: what is on the device of
+    # /dev is lost at the end.
     memory = Path("/dev").stat().st_dev
     for output in outputs:
         # The folder itself may not be made yet.
