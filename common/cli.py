@@ -238,7 +238,7 @@ def run(
     What the system refuses (a full disk, a missing permission, a name that is too long) is also reported in one
     sentence, with the user's file. CLM_OR_MLM_TRACEBACK=1 in the environment shows the traceback of any such error.
     """
-    # Python sets a stream to None if the shell or a daemon has closed it.
+    # What is printed and logged. Python sets a stream to None if the shell or a daemon has closed it.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -248,6 +248,9 @@ def run(
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+    # The command, and the exit code for each way in which it can end. Any other exception keeps its
+    # traceback.
     try:
         code = main(sys.argv[1:] if argv is None else argv) or 0
         sys.stdout.flush()
@@ -273,6 +276,7 @@ def run(
             f"error: a library cannot be loaded ({visible(loader_error[0])}); {_library_remedy()}\n"
         )
         code = 2
+
     # Python's collection of garbage at exit looks through all objects: a tenth of the time of a table or a figure.
     # Frozen objects are left out of it. torch's workers and shared memory may need it.
     if "torch" not in sys.modules:

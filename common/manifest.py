@@ -318,8 +318,8 @@ def remove_ours(folder: Path, ours: Mapping[str, str]) -> list[str]:
 
     Args:
         folder: the folder.
-        ours: as `strangers` takes it; files are removed in this order. A manifest stands last, so that a killed
-            call leaves it for the next one, which by it knows the others as ours.
+        ours: as `strangers` takes it; files are removed in this order. A manifest stands last, so that a
+            killed call leaves it for the next one, which by it knows the others as ours.
 
     Returns:
         The paths, below the folder, of other files, which stay.

@@ -145,6 +145,7 @@ def read_settings(
         raise UserError(
             f"{prefix}there must be a table of keys and values, not {values!r:.60}{suffix}"
         )
+    # All settings by key, as a file has them: those of groups stand among the others.
     keys = keys_of(kind)
     flat = {} if base is None else values_of(base)
     for key, value in values.items():

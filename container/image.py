@@ -454,6 +454,7 @@ def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
         raise UserError(
             f"{path} does not exist; build it: clm-or-mlm build {image.name}"
         )
+    # The image file, by the hash in its record.
     try:
         record = read_manifest(image_record(path), _REMEDY)
         if path.name not in record[FILES]:
@@ -468,6 +469,8 @@ def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
         lines.append(
             fail("image", f"found {record['image']}, expected {image.name}; {_REMEDY}")
         )
+
+    # The locks and the commit that it was built from, by what they are in this checkout.
     image_commit = record["commit"]
     hash_when_built = {
         image.requirements: record["lock"],

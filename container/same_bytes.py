@@ -149,6 +149,8 @@ def normalise(image: Path, seconds: int) -> None:
             raise UserError(
                 f"{image} is already signed; sign it after this step, not before"
             )
+
+        # The metadata get another date, in the file. The sizes that follow from it are written below.
         starts = sorted(descriptor.offset for descriptor in used)
         # Descriptors are in the order of their objects. An object's padding stands before it: the padded size counts
         # from the end of the previous object, or from the beginning of the data.
@@ -160,6 +162,8 @@ def normalise(image: Path, seconds: int) -> None:
             end = descriptor.offset + descriptor.size
             descriptor.padded_size = end - end_of_previous
             end_of_previous = end
+
+        # Header and table, in their places: new values take as many bytes as the old ones.
         file.seek(0)
         file.write(
             _HEADER.pack(

@@ -240,6 +240,8 @@ def refuse_fewer_gpus(
     why = why.partition(" Please ")[0].rstrip(".")
     if int(count) >= wanted:
         return
+
+    # What the driver is, and whether its age is the cause.
     # The file has a line such as `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ...`.
     version_file = host / "proc/driver/nvidia/version"
     text = version_file.read_text("utf-8") if version_file.is_file() else ""
@@ -251,6 +253,8 @@ def refuse_fewer_gpus(
         driver = f"NVIDIA driver {module[1]}{module[2]}"
         if cuda.startswith("13.") and int(module[1]) < MINIMUM_DRIVER:
             advice = f"CUDA {cuda} needs driver {MINIMUM_DRIVER}; use newer nodes, or set cuda_compat (docs/hpc.md)"
+
+    # What torch was built for: a torch for another kind of GPU, or for none, finds none.
     built_for = "CPUs"
     if cuda:
         built_for = f"CUDA {cuda}"

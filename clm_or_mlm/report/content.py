@@ -287,7 +287,9 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
     width, height = map(float, sizes[0])
     # matplotlib's XML declaration and metadata, which a page has no use for, stand before this first group.
     drawing = svg[svg.index('<g id="figure_1">') : svg.rindex("</svg>")]
-    # Removed are styles that the whole picture has and rotations by 0, which change nothing.
+
+    # Fewer bytes for the same picture. Removed are styles that the whole picture has and rotations by 0,
+    # which change nothing.
     drawing = re.sub(
         r"font-family: 'DejaVu Sans'; |font-size: 7px; |transform=\"rotate\(-0 .*?\)\"",
         "",
@@ -296,7 +298,8 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
     # Line breaks and indents between elements change nothing either; those within a path become one space.
     drawing = re.sub(r">\s+<", "><", drawing)
     drawing = drawing.replace(" \n", " ").replace("\n", " ")
-    # An element refers to another one's id as href="#m8" or url(#p1).
+
+    # Ids and references. An element refers to another one's id as href="#m8" or url(#p1).
     used_ids = set(re.findall(r'#([\w-]+)["\)]', drawing))
 
     def with_own_id(attribute: re.Match[str]) -> str:

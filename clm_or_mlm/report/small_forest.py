@@ -154,6 +154,8 @@ class SmallForest:
             bars.append(bar)
             coordinates += bar
         axis.stretch(coordinates)
+
+        # With the ends known, places can be computed.
         marks = {}
         for result, bar in zip(shown, bars, strict=True):
             claimed = result.comparison
