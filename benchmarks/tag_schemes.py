@@ -54,7 +54,8 @@ def tag_parts(names: Iterable[str]) -> Parts:
         # Plain labels are mixed with tags, or tags of two schemes. Without a plain label, the first and the
         # last tag with a type are named.
         without_letter = [tag for tag in tags if tag not in parts]
-        other = without_letter[0] if without_letter else typed[-1]
+        others = without_letter or [tag for tag in tags if tag != typed[0]]
+        other = others[0] if without_letter else others[-1]
         raise ValueError(
             f"{typed[0]} and {other} are of no one scheme of tags (IOB, IOE, IOBES, BILOU, plain); write all in one"
         )

@@ -256,7 +256,7 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     full_names = [name for name in COMMANDS if name.endswith(f" {first}")]
     if full_names:
         ways = " or ".join(f"`{prefix} {name}`" for name in full_names)
-        raise UserError(f"several parts have a command {first}: use {ways}")
+        raise UserError(f"the command {first} needs the name of its part: use {ways}")
     wanted = _meant_by(first)
     if wanted:
         raise UserError(f"unknown command {first!r}; use `{prefix} {wanted}`")

@@ -113,13 +113,17 @@ class RunRequest(Computation):
         """Return how texts of a dataset become vectors: pooling, prompts, longest text.
 
         Retrieval sets of one's own are read as the model's maker means it, where options say nothing else. All other
-        datasets are read in the paper's way, with the pooling of the options.
+        datasets are read in the paper's way, with the pooling of the options. A trained model is scored as it was
+        trained, so that the dataset that it is trained on decides; without training, the dataset itself does.
 
         Raises:
             UserError: the model is not there, or its maker's pooling is not computed here.
         """
         longest = self.fine_tuning.max_length
-        if not self.known[name].is_own_retrieval:
+        deciding = self.known[name]
+        if self.fine_tuning.steps != 0:
+            deciding = self.known[deciding.trained_on]
+        if not deciding.is_own_retrieval:
             return replace(
                 PAPER_READING, pooling=self.pooling or "mean", longest=longest
             )

@@ -24,7 +24,7 @@ from benchmarks.tasks.question_answering import encode_table
 _WORDS = {"QA": ("contexts", "answers"), "TC": ("sentences", "entities")}
 """For a task: what its inputs are called, and what is lost with the part behind a cut."""
 _SLACK = 16
-"""Bytes that prefixes and special tokens may add to a text; a token has at least one."""
+"""Bytes that special tokens may add to a text; a token has at least one."""
 
 
 def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
@@ -45,9 +45,9 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
         if name == "qrels":
             continue
         may_be_cut = []
-        # The texts are counted with the paper's prompts, which are short.
         for row in table.to_pylist():
-            sizes = [len(text.encode()) for text in texts_of(entry, row)]
+            texts = texts_of(entry, row, setting.reading)
+            sizes = [len(text.encode()) for text in texts]
             inputs += len(sizes)
             may_be_cut.append(max(sizes) + _SLACK > limit)
         # Only rows with more bytes than the limit are tokenised: no text has more tokens than bytes.

@@ -335,8 +335,8 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)
-    # All datasets of the job are read in the way of the one that is trained on.
-    setting = resettable.setting.reading_as(request.reading(job.trained_on))
+    # All datasets of a job are read alike: as the one that is trained on, or without training as the maker means it.
+    setting = resettable.setting.reading_as(request.reading(job.datasets[0]))
     cuts = {name: window_cuts(dataset, setting) for name, dataset in sets.items()}
     for name, cut in cuts.items():
         if cut:

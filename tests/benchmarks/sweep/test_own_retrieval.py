@@ -16,9 +16,10 @@ from scipy import stats
 from tokenizers import normalizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from benchmarks.commands.grid import RunOptions
 from benchmarks.finetuning.own_ends import ending_tokenizer, lower_case_tokenizer
 from benchmarks.runs import read_run
-from common.embedding import Embedding, made_embedding
+from common.embedding import PAPER_READING, Embedding, made_embedding
 from common.errors import UserError
 from tests.benchmarks.command import command
 from tests.benchmarks.embedders import ST, as_embedder, ndcg, scored
@@ -106,6 +107,27 @@ def test_kept_folder_scores_as_its_card(
     begin, end = written.convert_tokens_to_ids([BEGIN, END])
     assert cut[0] == begin and len(cut) == LONGEST
     assert (cut[-1] == end) == (pooling == "last")
+
+
+@pytest.mark.parametrize(("steps", "query"), [(16, "paper's"), (0, "maker's")])
+def test_a_set_trained_on_msmarco_is_read_as_msmarco(
+    steps: int, query: str, model_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    start = Path(shutil.copytree(model_folder("bert"), tmp_path / "start"))
+    as_embedder(start, mode="mean", prompts={"query": "seek: "}, longest=LONGEST)
+    definition = tmp_path / "help.toml"
+    files = (
+        "{queries = 'q.tsv', corpus = 'c.tsv', validation = 'v.tsv', test = 't.tsv'}"
+    )
+    definition.write_text(
+        f"[help]\nkind = 'retrieval'\ntrained_on = 'msmarco'\nfiles = {files}\n"
+    )
+    options = RunOptions(
+        model=str(start), datasets=[definition], steps=steps, out=tmp_path
+    )
+    reading = options.request().reading("help")
+    queries = {"paper's": PAPER_READING.query, "maker's": "seek: "}
+    assert reading.query == queries[query]
 
 
 def test_folder_of_an_embedder_is_read_as_its_maker_means(

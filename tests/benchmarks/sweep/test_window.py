@@ -12,6 +12,7 @@ from benchmarks.datasets.local_dataset import load_dataset, table
 from benchmarks.finetuning.encoders import load_model
 from benchmarks.sweep.window import window_cuts
 from benchmarks.tasks.base import Setting
+from common.embedding import PAPER_READING
 from tests.benchmarks.sweep.stores import run, validate
 from tests.benchmarks.tiny import CPU
 
@@ -84,6 +85,19 @@ def test_what_is_behind_the_cut_is_counted(
     assert window_cuts(replace(dataset, tables=tables), setting) == expected
     short = {split: tables[split].slice(len(rows) - 1) for split in splits}
     assert window_cuts(replace(dataset, tables=short), setting) == ""
+
+
+def test_a_long_prompt_is_part_of_what_is_cut(
+    data: Path, model_folder: Callable[..., Path]
+) -> None:
+    loaded = load_model(str(model_folder("ours")), max_length=64)
+    prompt = "which of these texts answers the question " * 8
+    reading = replace(PAPER_READING, query=prompt)
+    setting = Setting(loaded=loaded, device=CPU, reading=reading)
+    dataset = load_dataset(data, "nq")
+    queries = dataset.tables["queries"]
+    cut = window_cuts(replace(dataset, tables={"queries": queries}), setting)
+    assert cut.startswith(f"{queries.num_rows} of {queries.num_rows} texts are cut")
 
 
 def test_the_dry_run_and_each_run_say_what_is_cut(
