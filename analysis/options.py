@@ -84,6 +84,7 @@ class SourceOptions:
         from analysis.store.runs_table import model_error
 
         prefix = f"{STANDARD}:"
+        # A metric's name is a protocol of its own (`Source.protocol`). None: the source decides.
         protocol = self.metric or None
         if protocol is None and self.source.startswith(prefix):
             protocol = STANDARD
@@ -97,6 +98,7 @@ class SourceOptions:
         own_models = {}
         add_models = list(self.add_model)
         for name, model in study.items():
+            # `find_model` reads the stages from a name, and knows nothing of a name that does not say them.
             if find_model(name) is None:
                 own_models[name] = model
             # A run store refuses names outside the paper's scheme, unless they are added. Such a name may still say

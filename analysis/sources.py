@@ -389,12 +389,15 @@ def open_source(
         raise UserError(
             f"{what}: no such source; give {', '.join(NAMES)}, or a path to a run store or runs table{hint}"
         )
-    # A small study's runs have a file next to them that says which of the paper's models each of its models stands for.
+    # Which models are accepted. A small study's runs have a file next to them that says which of the paper's
+    # models each of its models stands for.
     stand_ins = read_stand_ins(path)
     accepted = tuple(add_models)  # models outside the released naming scheme
     if stand_ins is not None:
+        # The caption of stand-ins names no metric (`Source.kind`): it must be the paper's.
         _need_paper_protocol("stand-ins", protocol)
         accepted += (*stand_ins.models, *stand_ins.others)
+    # A folder is a run store, anything else a runs table. `metrics_of` is the protocol of its scores.
     if path.is_dir():
         from analysis.store.release import is_release
 
@@ -407,6 +410,7 @@ def open_source(
     else:
         table, instances = _read_table(source, path, accepted, protocol)
         metrics_of = table.protocol or PAPER
+    # What is said of the runs once they are read.
     runs = table.runs
     # For a small study no count of unsealed runs is logged; `Source.long_label` still says it.
     unsealed = 0 if stand_ins else table.unsealed
@@ -457,7 +461,8 @@ def _open_released(
             "the released runs are not in the cache: fetch them once with `clm-or-mlm fetch-released` (or only those "
             "of, say, Table 10 with `clm-or-mlm fetch-released table10`), or use --source published"
         )
-    # The release has no run.json; git's own hashes say that its files are the authors'.
+    # Also called for models that are all in the cache: it then fetches nothing, but compares their files with
+    # the commit. The release has no run.json; git's own hashes say that its files are the authors'.
     opened, instances = open_store(
         released_store(wanted, cache=cache),
         instances=need_instances,
@@ -470,9 +475,9 @@ def _open_released(
 def _read_store(
     path: Path, add_models: tuple[str, ...], protocol: str, need_instances: bool
 ) -> tuple[RunsTable, Path | None]:
-    """Return the runs of the store at `path`, and the file with their scores of single test instances.
+    """Return the runs of the store at `path`, and the folder with their scores of single test instances.
 
-    That file is None unless it was asked for (`need_instances`) or the runs' usual interval needs it.
+    The folder is None unless it was asked for (`need_instances`) or the runs' usual interval needs it.
     """
     # Imported here: opening a table does not need it.
     from analysis.store.ingest import open_store

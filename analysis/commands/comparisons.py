@@ -75,13 +75,16 @@ def compare(
 
     # A path may be anybody's table of scores or folder of results; what is neither is opened as runs.
     path = Path(source.source)
-    scores_as_text = None
+    scores_as_text = None  # the table of scores; None where the source has runs
     notes: list[str] = []
     if source.source not in NAMES:
+        # None for a folder, and for a file with runs.
         scores_as_text = scores_table_in(path)
+        # None for a folder without results of another tool, and for a run store.
         folder_as_table = table_of_folder(path, table) if path.is_dir() else None
         if folder_as_table is not None:
             scores_as_text, notes = folder_as_table
+    # A table of scores.
     if scores_as_text is not None:
         if replicates:
             raise UserError(
@@ -101,6 +104,7 @@ def compare(
         result = compare_table(scores, models, score, margin=margin)
         write(comparison_document(result, full=full), format, out)
         return
+    # Runs, or the paper's printed cells.
     if table != TableOptions():
         raise UserError(
             f"--columns, --spread and --lower-is-better are for a table of scores, and {source.source} is none"

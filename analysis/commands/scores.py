@@ -63,7 +63,8 @@ def scores(
     opened = source.open(need_instances=score.method.needs_instances)
     for name in dataset:
         if name not in (AVERAGE, *TASKS):
-            _ = opened.datasets[name]  # refuses an unknown one
+            # The datasets are a registry, in which looking up an unknown name raises a `UserError`.
+            _ = opened.datasets[name]
     frame = opened.scores(opened.with_interval(score))
     models_with_scores = list(dict.fromkeys(frame["model"]))
     for name in model:
@@ -107,6 +108,7 @@ def table(
     from analysis.tables.render import table_document
 
     format = format or default_format("markdown", out)
+    # Which tables, and the models that they need.
     models_by_table = models_of_tables()
     if number == ("all",):
         numbers = list(models_by_table)
@@ -121,6 +123,7 @@ def table(
     for table_number in numbers:
         # `build_table` refuses a number of no table.
         models += models_by_table.get(table_number, ())
+    # Their scores.
     opened = PUBLISHED
     scores = None  # recomputed ones, which printed cells do not have
     # Table 1 has settings but no models: it needs no source.
@@ -140,7 +143,9 @@ def table(
             record = provenance_path(path)
             content = document_bytes(document, format)
             hashes = {path.name: sha256_bytes(content)}
-            # The record of provenance itself is written as well, but its hash is not in it.
+            # Refused, before anything is written: another's file under one of the two names, and a table that
+            # was changed since an earlier call wrote it. The record of provenance itself is written as well,
+            # but its hash is not in it, so that here it has an empty one.
             check_outputs(out, {**hashes, record.name: ""}, record)
             write_bytes(path, content)
             write_manifest(record, provenance("analysis", _PACKAGES), hashes)
@@ -185,5 +190,6 @@ def audit(
     if out is not None:
         sys.stdout.write(f"{out}: {verdict(result)}\n")
         if provenance is not None:
+            # The last line is the sum: how many mismatches and failed runs there are.
             sys.stdout.write(f"{provenance_lines(provenance)[-1]}\n")
     return int(result.differs or mixed)
