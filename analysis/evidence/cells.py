@@ -110,6 +110,7 @@ class Cells:
         """The cells of which only summaries are known; all others have runs."""
         if printed:
             with_runs = {model for model, _, _ in self._rows}
+            # In place of `summaries`: these are given only for tables of scores, without printed cells.
             self.printed = {}
             for cell, summary in _printed_summaries().items():
                 # A model with runs on one dataset takes none of its other scores from print.
@@ -231,6 +232,7 @@ class Cells:
         if self.runs is None or "n_test" not in self.runs:
             return {}
         of_cells = self.runs.groupby(["model", "dataset"], observed=True)
+        # All runs of a cell have the same number, unless somebody else wrote the runs table.
         sizes = of_cells["n_test"].median().dropna()
         points = {}
         for (model, name), size in zip(sizes.index, sizes.to_numpy(), strict=True):
@@ -271,12 +273,14 @@ class Cells:
         """
         weights = weights_of(terms)
         parts = self.parts(terms)
-        # A model against itself: all terms cancel, and the difference is 0 with the cell's seeds.
+        # A model against itself: all terms cancel, so that there is no part. A part of weight 0 makes the
+        # difference 0, with the degrees of freedom of the cell's seeds.
         if not parts:
             parts = [Part(0.0, *self.summary(terms[0].cell))]
         is_difference = len(parts) == 2 and sorted(weights.values()) == [-1, 1]
         has_printed = any(cell in self.printed for cell in weights)
-        # statsmodels gives the difference of two cells whose scores are known.
+        # Where the scores of both cells are known, the difference is that of statsmodels. `welch_estimate`
+        # has the same formula written out, for sums of other cells (`analysis.statistics.estimates`).
         if is_difference and not has_printed:
             behind, ahead = sorted(weights, key=weights.__getitem__)  # -1, then 1
             first = self.values_of(ahead)

@@ -322,6 +322,7 @@ def spread_result(
         values: its scores by seed (`analysis.evidence.cells.seed_scores`).
         resamples_of: returns the resamples of a number of seeds.
     """
+    # The scores of both groups: conditions by seeds.
     groups = []
     for models in (comparison.narrow, comparison.wide):
         group = _conditions(comparison, models, runs, values)
@@ -342,11 +343,13 @@ def spread_result(
         )
     first = first[:, is_complete]
     second = second[:, is_complete]
+    # The ratio. `first` is the group that is claimed to spread less.
     first_spread = float(first.std(ddof=1))
     second_spread = float(second.std(ddof=1))
     if 0.0 in (first_spread, second_spread):
         return Result(comparison=comparison, missing="all scores of a group are equal")
     ratio = first_spread / second_spread
+    # The bootstrap is of the ratio's logarithm, in which 1/2 and 2 are equally far from equal spreads.
     resamples = resamples_of(count)
     log_ratios = spread_ratios(first, second, resamples.picks)
     # Without any spread in one of the groups, a resample has no ratio.
@@ -354,8 +357,8 @@ def spread_result(
     # Each ratio as often as its resample occurs.
     drawn = np.sort(np.repeat(log_ratios[is_finite], resamples.counts[is_finite]))
     draws = Resampled(effect=float(np.log(ratio)), drawn=drawn)
+    # Both tests. The statement is that the log ratio is below 0, so that the first group varies less.
     p_equal = brown_forsythe(first, second)
-    # The statement is that the log ratio is below 0, so that the first group varies less.
     boot_for, boot_against = region_p(draws, -np.inf, 0.0)
     # Brown and Forsythe's test has no direction: it speaks for the side that the ratio is on. Both tests must agree, so
     # that the larger p counts.
@@ -364,6 +367,7 @@ def spread_result(
         p_for = max(p_equal, boot_for)
     elif ratio > 1:
         p_against = max(p_equal, boot_against)
+    # The intervals, from logarithms back to ratios; then what went in, in words.
     low, high = np.exp(draws.interval())
     inner_low, inner_high = np.exp(draws.interval(INNER_LEVEL))
     place = f"{comparison.task} {comparison.dataset}"

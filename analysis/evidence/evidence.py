@@ -83,7 +83,7 @@ class Evidence(Cells):
         method = settings.method
         # Without runs there are only means with errors, from which some intervals cannot be computed.
         if runs is None and values is None:
-            method.need_cells()
+            method.need_cells()  # for its error, if the method is one of these
         elif method.needs_instances:
             method.need_instances(instances)
         # The other intervals hold the test instances fixed.
@@ -127,6 +127,9 @@ class Evidence(Cells):
         inputs = tuple(lines)
         found = self.estimate(comparison.terms)
         if found is None:
+            # For runs and printed cells the reason is a single seed, so the score with the fewest seeds is
+            # named. In a table of scores it may be seeds that all agree: `analysis.comparisons.differences`
+            # says so instead.
             position = seed_counts.index(min(seed_counts))
             missing = f"only one seed of {_names([comparison.terms[position]])}"
             return Result(comparison=comparison, missing=missing, inputs=inputs)

@@ -107,6 +107,8 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     estimate = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
     if estimate is None:
         return None
+    # Cells of one group are of the same pretrainings, and groups are independent: between groups the test is
+    # Welch's. Without any group, where all terms cancel, it is called the same.
     groups = cells.joint(terms)
     if len(groups) != 1:
         return Estimated(estimate=estimate, interval="t", test="Welch")
@@ -246,7 +248,8 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         return _t(cells, terms)
     over_instances, freedom = of_instances
     welch = cells.welch(terms)
-    # Welch's estimate is None where a cell has a single run.
+    # Welch's estimate is None where a cell has a single run. A model with a single run against itself, whose
+    # terms all cancel, has nothing to estimate; it is left to `_t`, which gives None.
     if welch is None and weights_of(terms):
         return _of_single_runs(cells, terms, over_instances, freedom)
     if welch is None or welch.error == 0:

@@ -134,6 +134,7 @@ class ResidualPools:
             errors_drawn += weighted_error * bank.means
             variances_drawn += weighted_error**2 * bank.variances
         # A resample that drew the same residual every time has no variance but rounding, so that its t* has no meaning.
+        # Rounding is taken to be below 1e-12 of the error, so below 1e-24 of the variance.
         has_variance = variances_drawn > 1e-24 * welch.error**2
         if not has_variance.any():
             return welch
