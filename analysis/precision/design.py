@@ -1,5 +1,9 @@
 """What a study can show, and how many seeds a difference needs, for the test that `compare` will run.
 
+A test finds a difference that is farther from 0 than a number of standard errors. That number is its limit
+(its critical value). Runs are compared by the pooled bootstrap t (`analysis.evidence.pooled`) unless another
+test is named.
+
 An arm is what is compared with another arm: a model, pretrained once or several times. The difference between two arms
 has the squared error
 
@@ -103,7 +107,7 @@ class PlannedTest(NamedTuple):
     alpha: float = ALPHA
     """Level of the test."""
     wider: float = 1.0
-    """The test's limit as a multiple of Student's."""
+    """The test's limit as a multiple of that of Student's t; above 1 for the pooled bootstrap t."""
 
     @property
     def error(self) -> float:
@@ -112,7 +116,7 @@ class PlannedTest(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """How many standard errors a difference has to be from 0 to be found.
+        """How many standard errors a difference has to be from 0 to be found: the test's critical value.
 
         A test has to estimate its degrees of freedom, and on average finds too few: for five seeds of each of two
         models 6.7 in place of 8. Its limit follows from the estimated ones.
@@ -122,9 +126,13 @@ class PlannedTest(NamedTuple):
         uncertain = count * variance**2 / freedom
         mean_freedom = math.inf
         if uncertain.any():
-            # With estimated variances, both sides of that fraction are larger on average: the square of an estimate of
-            # the variance v with f degrees of freedom has the mean v^2 (1 + 2 / f).
+            # With estimated variances, both sides of that fraction are larger on average. An estimate of the
+            # variance v with f degrees of freedom has itself the variance 2 v^2 / f, and its square the mean
+            # v^2 (1 + 2 / f). Above the line: the squared variance of the whole, plus the variance of its
+            # estimate. Since the estimates are independent, that is the sum of all 2 v^2 / f, twice the sum
+            # of `uncertain`.
             mean_of_square = self.error**4 + 2 * uncertain.sum()
+            # Below the line: every v^2 of `uncertain` is replaced by the mean of its estimate's square.
             mean_of_uncertain = (uncertain * (1 + 2 / freedom)).sum()
             mean_freedom = mean_of_square / mean_of_uncertain
         quantile = special.stdtrit(mean_freedom, 1 - self.alpha / 2)
@@ -141,8 +149,10 @@ class PlannedTest(NamedTuple):
         uncertain = float((count * variance**2 / freedom).sum())
         satterthwaite = self.error**4 / uncertain if uncertain else math.inf
         shift = effect / self.error
-        # The chance to be beyond the limit on the effect's side (the lower tail of the mirrored statistic), and on the
-        # other side, where scipy sometimes gives nan for a tail below 1e-7.
+        # scipy gives the chance to be below a value. The chance to be above the limit, on the effect's side,
+        # is therefore that of the mirrored statistic, with `-shift`, to be below the mirrored limit. With
+        # `shift` it is the chance to be beyond the limit on the other side, where scipy sometimes gives nan
+        # for a tail below 1e-7.
         tails = special.nctdtr(satterthwaite, [-shift, shift], -self.limit)
         return float(np.nansum(tails))
 
@@ -231,14 +241,18 @@ def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
 
 
 def _widening(seeds: int, cells: int, alpha: float) -> float:
-    """Return the limit of the pooled bootstrap as a multiple of Student's, for normal seeds.
+    """Return the limit of the pooled bootstrap t as a multiple of Student's, for scores normal over seeds.
 
     With five seeds of 46 cells it is 3 % larger at a level of 0.05, and 8 % at 0.05 / 12.
+
+    Args:
+        seeds: seeds of each cell; `FEWEST_SEEDS` or more, since fewer get Welch's t (`planned_test`).
+        cells: cells of the dataset, whose residuals are pooled.
+        alpha: level of the test.
     """
     index = seeds - FEWEST_SEEDS
-    if index >= len(
-        _WIDENING
-    ):  # with so many seeds, the two limits are as good as equal
+    # With so many seeds, the two limits are as good as equal.
+    if index >= len(_WIDENING):
         return 1.0
     if (cells, alpha) == (SOURCE_CELLS, ALPHA):
         return _WIDENING[index]
@@ -247,18 +261,25 @@ def _widening(seeds: int, cells: int, alpha: float) -> float:
 
 @cache
 def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
-    """Return `_widening` from simulated seeds: the mean limit of the bootstrap, divided by that of Welch's t."""
+    """Return `_widening` from simulated seeds: the mean limit of the bootstrap, divided by that of Welch's t.
+
+    Sources are simulated. The cells of each are of one dataset, with a true difference of 0 between any two.
+    Pairs of cells are compared as `compare` would.
+    """
     limits = []
+    # The name of task and dataset does not matter, only that all cells have the same.
     models = [str(number) for number in range(cells)]
     keys = [(model, "SC", "planned") for model in models]
     index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
-    # The cells of a source share one pool, which moves all their limits by a common error (1.4 % of a limit). It
-    # averages out only over sources, so that few pairs of each are taken.
+    # The cells of a source share one pool of residuals, which moves all their limits by a common error (1.4 %
+    # of a limit). It averages out only over sources, so that few pairs of each are taken.
     pairs = min(cells // 2, _PAIRS_OF_SOURCE)
     for source in range(math.ceil(_PAIRS / pairs)):
         generator = np.random.default_rng([seeds, cells, source])
         scores = generator.standard_normal((cells, seeds))
         values = pd.DataFrame(scores, index=index)
+        # Settings that name no interval have the one of runs by default, the pooled bootstrap t. The seed is
+        # that of its resampling, so that no two sources share draws.
         evidence = Evidence(Settings(seed=source), values=values)
         # Each cell is in only one pair, so that the limits of a source share nothing but the pool.
         for pair in range(pairs):

@@ -1,4 +1,9 @@
-"""What would overturn each verdict: a spread between pretrainings, or other margins."""
+"""What would overturn each verdict: a spread between pretrainings, or other margins.
+
+Pretraining again would move scores, and those of one trunk perhaps together. A sharing is an assumption on
+which scores move together (`analysis.claims.pretraining_spread.SHARED_LUCK`). Every verdict is judged under
+each of them.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +99,8 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         has_verdict = bool(OUTCOMES[main.outcome].sided)
         if not has_verdict or not is_lost(positions[-1]):
             return None
-        # By bisection: a verdict that is lost at a spread is lost at all larger ones.
+        # By bisection: a verdict that is lost at a spread is lost at all larger ones. No spread makes a p
+        # smaller or an interval narrower than in the source itself (`with_pretraining_spread`).
         first = bisect_left(positions, True, key=is_lost)
         return SPREADS[first]
 

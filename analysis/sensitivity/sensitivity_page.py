@@ -132,7 +132,10 @@ def _finding_data(overturned: Overturned) -> dict[str, object]:
 
 
 def _moved_data(sharing: str, sd: float, moved: JudgedFinding) -> dict[str, object]:
-    """Return a finding with a spread between pretrainings as JSON has it."""
+    """Return a finding with a spread between pretrainings as JSON has it.
+
+    `hold` is the number of its parts that hold, and `parts` that of the parts that the source has scores for.
+    """
     mean = moved.mean
     numbers = None if mean is None else [mean.effect, mean.low, mean.high]
     return {
@@ -212,7 +215,10 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
 
 
 def _moved_text(moved: JudgedFinding) -> str:
-    """Return how many parts of a finding hold, and the interval of its mean effect; empty without a mean."""
+    """Return how many parts of a finding hold, and the interval of its mean effect; empty without a mean.
+
+    Such as `11 of 12, [+0.52, +1.90]`: of a finding, `known` is the number of parts that the source scores.
+    """
     mean = moved.mean
     if mean is None or not mean.known:
         return ""
