@@ -137,14 +137,18 @@ def freedom_of(clusters: Clusters | int) -> float:
     squares = float((shares**2).sum())
     diagonal = weights * (1 - 2 * shares + squares)
     trace = float(diagonal.sum())
-    # The sum of w_i w_j (S - p_i - p_j)^2 over all pairs, multiplied out, so that no matrix of all pairs is needed.
-    first = float(weights.sum())
-    second = float((weights * shares).sum())
-    third = float((weights * shares**2).sum())
-    pairs = 2 * third * first + 2 * second**2
-    pairs += squares**2 * first**2
-    pairs -= 4 * squares * second * first
-    # Where a cluster is paired with itself, the diagonal takes the place of the term of the sum.
+    # trace(WCWC) is the sum of w_i w_j C_ij^2 over all pairs of clusters. It is first computed as if every
+    # C_ij were S - p_i - p_j. The sum of w_i w_j (S - p_i - p_j)^2 is multiplied out, so that no matrix of
+    # pairs is needed. With A, B and D for the sums of w, of w p and of w p^2, it is
+    # 2 D A + 2 B^2 + S^2 A^2 - 4 S B A.
+    of_weights = float(weights.sum())
+    of_shares = float((weights * shares).sum())
+    of_squares = float((weights * shares**2).sum())
+    pairs = 2 * of_squares * of_weights + 2 * of_shares**2
+    pairs += squares**2 * of_weights**2
+    pairs -= 4 * squares * of_shares * of_weights
+    # Then, for each cluster paired with itself, the term w_i^2 (S - 2 p_i)^2 of that sum is replaced by the
+    # true one, w_i^2 (1 + S - 2 p_i)^2.
     self_pairs = weights * (squares - 2 * shares)
     trace_of_square = float((diagonal**2 - self_pairs**2).sum()) + pairs
     return trace**2 / trace_of_square
@@ -216,6 +220,9 @@ class BoundedStudent(Student):
         # solutions of (effect - m)^2 = ratio (m - low) (high - m). An effect at a limit has a `centre`.
         room = (self.effect - low) * (high - self.effect)  # so it is not 0
         ratio = half**2 / room  # squared quantile over effective size
+        # By powers of m: (1 + ratio) m^2 - 2 pulled m + effect^2 + ratio low high = 0. The middle between its
+        # solutions is pulled / (1 + ratio). Their squared distance from the middle is, simplified,
+        # (ratio room + at_middle) / (1 + ratio)^2.
         pulled = self.effect + ratio * (low + high) / 2  # towards the middle
         at_middle = (ratio * (high - low) / 2) ** 2
         centre = pulled / (1 + ratio)
@@ -393,7 +400,8 @@ class InstanceCovariance:
             # Summed over pairs of models (i, j) with both weights, for every pair of seeds (k, l).
             block = np.einsum("i,ikjl,j->kl", weights, blocks, weights)
             covariance = covariance + block
-            # Different seeds only, as in `crossed_variance`.
+            # Different seeds only, as in `crossed_variance`. Here the sum over pairs of seeds stands for
+            # their mean: a common factor of all datasets does not change Satterthwaite's degrees of freedom.
             between = max(0.0, float(block.sum() - np.trace(block)))
             variances.append((between, self._freedoms[dataset]))
         return covariance, _satterthwaite(variances)
@@ -433,6 +441,7 @@ class InstanceCovariance:
                     covariances = float(block.sum() - np.trace(block))
                     count = block.size - len(block)
                 total += of_models[first] * of_models[second] * covariances / count
+            # Estimated covariances may add up to less than 0, a variance cannot be.
             variances.append((max(0.0, total), self._freedoms[dataset]))
         # Datasets share no instance, so that their variances add up.
         whole = sum(variance for variance, _ in variances)
@@ -455,7 +464,7 @@ def run_key(runs: pd.DataFrame) -> list[str]:
 def _satterthwaite(variances: Sequence[tuple[float, float]]) -> float:
     """Return Satterthwaite's degrees of freedom of a sum of independent variances, each given with its own.
 
-    Infinite where all variances are 0.
+    They are infinite where all variances are 0, and the same for any common multiple of the variances.
     """
     squares = sum(variance**2 / freedom for variance, freedom in variances)
     if squares == 0:

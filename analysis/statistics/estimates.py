@@ -173,7 +173,7 @@ class Studentised:
             return min(max(reached, 0.5), total - 0.5) / total
         below = int(np.searchsorted(self._sizes, size - rounding))
         # A symmetric distribution has half of the ratios of this size on either side. The p, like the interval, never
-        # says more than Student's.
+        # says more than Student's, so that it is not 0 where no resample reaches this size.
         resampled = (total - below) / total / 2
         student = float(special.stdtr(self.df, -size))
         beyond = max(resampled, student)

@@ -29,7 +29,8 @@ def region_p(
     >>> f"above 0: p {holds:.3f}; not above: p {fails:.3f}"
     'above 0: p 0.081; not above: p 1.000'
     """
-    # `inside` is small if the effect is on the region's side of an end, `outside` if it is on the other.
+    # One-sided p's at one end: `inside` is small if the effect is on the region's side of it, `outside` if it
+    # is on the other side.
     if np.isinf(low):
         inside, outside = estimate.p_below(high), estimate.p_above(high)
         return _doubled(inside), _doubled(outside)
@@ -37,8 +38,9 @@ def region_p(
     if np.isinf(high):
         p_for = inside if one_sided else _doubled(inside)
         return p_for, _doubled(outside)
-    # An effect is inside if it passes the tests at both ends: the larger p counts and is not doubled (TOST). It is
-    # outside if it passes one of them: the smaller p counts, and is doubled for the choice.
+    # Both ends are finite; so far, the p's are those of the low end. An effect is inside the region if it
+    # passes the tests at both ends: the larger p counts and is not doubled (TOST). It is outside if it is
+    # shown to be beyond one of the ends: the smaller p counts, and is doubled for the choice between them.
     inside = max(inside, estimate.p_below(high))
     outside = min(outside, estimate.p_above(high))
     return inside, _doubled(outside)
