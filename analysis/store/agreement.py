@@ -45,6 +45,8 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
         for path, values in values_by_path.items():
             if has_majority and values == usual:
                 continue
+            # Which other weights the sentence compares the run's with: the usual ones or, without usual ones,
+            # those of the first run that has others.
             if has_majority:
                 compared = usual
                 whose, left_out = f"most runs of {model}", "the run is"
@@ -115,9 +117,13 @@ def differences(runs: Sequence[Run]) -> str:
 
 
 def _settings_that_differ(runs: Sequence[Run]) -> str:
-    """Return a sentence on the settings or data in which runs that are compared differ; empty for nothing."""
-    # By field and dataset: each value of the field there, with the models that have it, in the order of their runs (a
-    # dict whose values are None is a set that keeps the order).
+    """Return a sentence on the settings or data in which runs that are compared differ; empty for nothing.
+
+    Only runs on the same dataset are compared. What must be equal in them, each field says for itself
+    (`benchmarks.run_fields.Decides`).
+    """
+    # First, what the runs have. By field and dataset: each value of the field there, with the models that
+    # have it, in the order of their runs (a dict whose values are None is a set that keeps the order).
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     run_records = _records_of(runs)
     names = sorted(set().union(*run_records) - {*_OF_MODEL})
@@ -129,13 +135,14 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
             models_of = values.setdefault((name, run.dataset), {})
             models_of.setdefault(value, {})[run.model] = None
     within_a_model = fields_that_decide("within a model")
-    # By field and the words on its values, the datasets: a difference that is the same on several is named once.
+    # Second, where they differ. By field and the words on its values, the datasets: a difference that is the
+    # same on several is named once.
     datasets_of: dict[tuple[str, str], list[str]] = {}
     for (name, dataset), models_of in values.items():
         if len(models_of) < 2:  # one value in all runs
             continue
         models = set().union(*models_of.values())
-        # A model with two values is counted once for each.
+        # A model with two values is counted once for each. The counts then add up to more than the models.
         counted_by_value = sum(len(of_value) for of_value in models_of.values())
         a_model_has_two = counted_by_value > len(models)
         # Of such a field two models may have different values, but no model may have two.
@@ -147,6 +154,7 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
         datasets_of.setdefault((name, " and ".join(parts)), []).append(dataset)
     if not datasets_of:
         return ""
+    # Third, the sentences.
     choices = fields_that_decide("by choice")
     sentences = []
     for (name, words), datasets in datasets_of.items():

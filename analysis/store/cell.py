@@ -95,18 +95,19 @@ def read_cell(
         SHA-256 of the file with the per-instance scores, empty where none was written.
     """
     problems: list[Problem] = []
-    runs: dict[tuple[float, int], Run] = {}
+    runs: dict[tuple[float, int], Run] = {}  # by rate and seed
     scores: list[RunScores] = []
     # Clusters by their hash; the empty hash is that of a run without clusters.
     clusters: dict[str, ClusterIds] = {"": {}}
     wanted_clusters = clusters if instances is not None else None
 
     # A folder's rate may be spelled 1e-4 or 0.0001 as well. If a run is there in two spellings, the one that is read
-    # first counts: the release's, 1e-04, which `key.folder` has.
+    # first counts: the release's, 1e-04, which `key.folder` has. False, for that spelling, sorts before True.
     def spelling_order(item: tuple[str, RunKey]) -> tuple[bool, str]:
         name, key = item
         return key.folder.name != name, name
 
+    # Each folder gives a run or a problem.
     for name, key in sorted(cell.runs.items(), key=spelling_order):
         run_path = f"{cell.name}/{name}"
         try:
@@ -121,7 +122,7 @@ def read_cell(
                 Problem(path=path, kind=error.kind, sentence=error.sentence)
             )
             continue
-        # The run that was read first with this rate and seed.
+        # The run that was read first with this rate and seed: this one, unless an earlier folder had them.
         first = runs.setdefault((run.lr, run.seed), run)
         if first is run:
             scores.append(run_scores)
@@ -141,6 +142,7 @@ def read_cell(
                 problems.append(Problem(path=run.path, kind="changed", sentence=_BARE))
         runs = sealed_runs
         scores = [of_run for of_run in scores if (of_run.lr, of_run.seed) in runs]
+    # What is left is written.
     sha256 = ""
     if instances is not None and runs:
         sha256 = write_cell(instances, cell.model, cell.dataset, scores)
@@ -170,6 +172,7 @@ def _read_run(
     Raises:
         ResultsError: a file of the run is damaged, missing, or not the one that its manifest names.
     """
+    # The files: the manifest, and the results that it has a hash of.
     folder = results / run_path
     try:
         record = read_run(folder)
@@ -180,6 +183,7 @@ def _read_run(
     # which no file has.
     sha256 = hashes.get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
+    # The row of the runs table. Its scores are by the protocol, and need not be those of results.json.
     papers_scores = (validation.score, test.score)
     validation_score, test_score = counted_scores(
         record, dataset, protocol, papers_scores
@@ -202,6 +206,7 @@ def _read_run(
         # Interned: the runs of a cell were mostly made alike, and then share one text.
         made=sys.intern(_made_from(record)),
     )
+    # The scores by instance, by the metric that the run counts by.
     instances = {"validation": validation.scores, "test": test.scores}
     cluster_ids: ClusterIds = {}
     if clusters is None:
@@ -210,11 +215,14 @@ def _read_run(
         )
     validation_gap = abs(validation_score - validation.score)
     test_gap = abs(test_score - test.score)
-    # results.json has scores by the paper's metric; those by the metric of a dataset of one's own are in details.json.
-    # A gap shows that the run counts by the latter.
+    # results.json has scores by the paper's metric; those by the metric of a dataset of one's own are in
+    # details.json. A gap shows that the run counts by the latter: scores by instance are wanted only for the
+    # paper's protocol (`ingest`, `analysis.sources`), in which nothing else makes a gap.
     if max(validation_gap, test_gap) > MEAN_TOLERANCE:
         of_metric = _of_own_metric(folder, record, dataset.headline, run)
+        # None for a metric that is not a mean over instances: then the paper's scores stay.
         instances = of_metric or instances
+    # The clusters of its instances, which must be as many as its scores.
     clusters_sha256 = str(record.get(CLUSTERS, ""))
     if clusters_sha256 not in clusters:
         clusters[clusters_sha256] = _clusters(folder, clusters_sha256)
@@ -300,8 +308,9 @@ def _repeats(first: Run, run: Run) -> str:
 def _made_from(record: Mapping[str, Any]) -> str:
     """Return what a run's record says of its model and of what compared runs share, as JSON that can be compared.
 
-    Empty without a record.
+    Empty without a record, and for a record without a description.
     """
+    # The section in which `benchmarks run` says what a run was made from; without it, that is not known.
     if not isinstance(record.get("description"), dict):
         return ""
     values: dict[str, Any] = {}

@@ -166,7 +166,8 @@ def open_store(
         target = None
         if instances:
             folder = _make_cached_folder(store, add_models, models or ())
-            target = folder / "instances.parquet"
+            target = folder / "instances.parquet"  # a folder of Parquet files
+            # Held until the scores are in `target`, so that no two processes write it at once.
             stack.enter_context(
                 wait_for_lease(
                     folder / "lock",
@@ -203,7 +204,7 @@ def _make_cached_folder(
     key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
     folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
     try:
-        mark_cache(cache_folder())
+        mark_cache(cache_folder())  # backups leave a marked folder out
         private_folder(folder)
     except OSError as error:
         raise UserError(
@@ -304,11 +305,13 @@ def _table(
         datasets: the known datasets, by name.
         protocol: the protocol by which the runs were read.
     """
+    # What may be wrong with a run beside the others.
     usual = _usual_sizes(runs)
     copy_of = copies(runs)
     faults_of_weights = other_weights(runs)
+    # Each run is used, or left out with a problem.
     used: list[Run] = []
-    # By cell, learning rate and seed of the runs that are used.
+    # By cell, learning rate and seed of the runs that are used; a cell without any has an empty set.
     present: dict[str, set[tuple[float, int]]] = {}
     for cell in scan.cells:
         present[cell.name] = set()
@@ -336,7 +339,9 @@ def _table(
             continue
         path = f"{scan.results}/{run.path}"
         problems.append(Problem(path=path, kind=kind, sentence=sentence))
+    # One problem for each cell that lacks runs of the grid: as many as there are incomplete cells.
     gaps = _missing_of_grid(scan, present)
+    # The table.
     columns = {name: [getattr(run, name) for run in used] for name in COLUMNS}
     kinds = {"n_validation": "Int64", "n_test": "Int64"}
     frame = pd.DataFrame(columns).astype(kinds)
@@ -429,6 +434,7 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
             # The rarer outcome counts: of 1,000 instances with 990 right, two runs could differ in few.
             could_differ = n * min(score, 1 - score) >= _ENOUGH
             if could_differ and score > blind_score(run.task, run.dataset, n):
+                # With the number of instances and the mean score: a checksum of 32 bits may agree by chance.
                 keys.append((run.dataset, split, n, score, mark))
         for key in keys:
             first = first_with.setdefault(key, run)

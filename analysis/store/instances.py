@@ -151,7 +151,9 @@ def read_clusters(
     """
     clusters: npt.NDArray[np.int32] | None = None
     first_model = ""
-    column = _CLUSTERS.get(split, "")
+    column = _CLUSTERS.get(
+        split, ""
+    )  # none of an unknown split, which `_by_model` refuses
     for model, _, rows in _by_model(path, dataset, runs, split, column):
         for row in rows:  # an array, or None where the run names no clusters
             if clusters is None:
@@ -232,6 +234,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         yield folder, hashes
         write_manifest(folder / _MANIFEST, {"format": 3}, hashes)
         # An old folder is replaced if its manifest is another one or missing, or one of its files is damaged.
+        # Both errors end the comparison, and nobody sees their sentences, so that the remedy is left empty.
         with contextlib.suppress(FileNotFoundError, DamagedError):
             if (path / _MANIFEST).read_bytes() == (folder / _MANIFEST).read_bytes():
                 check_files(path, hashes, "")
@@ -255,11 +258,14 @@ def _by_model(
         )
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"some of the runs are of a dataset other than {dataset}")
+    # What is wanted: of each model, the rates and seeds of its runs.
     keys = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
     # Files have the name that a model was trained by; runs of stand-ins have others in the column `model`.
     name_column = RECORDED_AS if RECORDED_AS in runs else "model"
     # With a fresh index, the members of a group are positions.
     groups = runs.reset_index(drop=True).groupby(name_column, sort=False).groups.items()
+    # Where it is: in a file of the model, or in one file of all cells. Without a manifest there are no
+    # hashes, and a file without a hash counts as missing (`_chosen_rows`).
     hashes: Mapping[str, str] = {}
     is_joined = path.is_file()  # all cells are in one file
     again = _AGAIN.format(path)
@@ -268,6 +274,7 @@ def _by_model(
         hashes = read_manifest(manifest, again).get(FILES, {})
 
     def rows_of(group: tuple[Any, Iterable[int]]) -> list[Any]:
+        """Return what the column holds for one model's runs; `group`: its name and the runs' positions."""
         model, positions = str(group[0]), group[1]
         name = instances_name(model, dataset)
         file, wanted = path / name, None
@@ -315,6 +322,7 @@ def _chosen_rows(
             raise FileNotFoundError
         check_file(path, sha256)
         columns = ["lr", "seed", column]
+        # Without threads, since `_by_model` reads several files at once.
         # Without partitioning: Arrow would take a folder `a=b` in the path for a column.
         table = pq.read_table(
             path, columns=columns, filters=wanted, use_threads=False, partitioning=None

@@ -169,7 +169,7 @@ class _Clone:
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which no other process changes the clone; it waits until another one is done."""
         try:
-            mark_cache(self.folder.parent)
+            mark_cache(self.folder.parent)  # backups leave a marked folder out
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
             raise UserError(

@@ -172,8 +172,10 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         raise UserError(
             f"{path}: {fault} with clm-or-mlm ingest STORE --out runs.parquet"
         )
+    # What the file holds, and its manifest.
     content = read_bounded(path, MOST_LARGE)
     manifest = _manifest_of(path, content)
+    # The content counts as well: a Parquet table whose name ends in .csv is read as Parquet.
     is_text = path.suffix.lower() in ENDINGS and not content.startswith(PARQUET)
     read = _read_text if is_text else _read_parquet
     # `places` says where each row is, such as "line 2", for messages.
@@ -181,8 +183,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     if not places:
         remedy = "a line is a run" if is_text else _AGAIN
         raise UserError(f"{path} has a header but no runs; {remedy}")
+    # In one form, whoever wrote them. Blanks at the ends of a name, or several within it, make no other name.
     runs = columns.reindex(columns=list(COLUMNS))
-    # Blanks at the ends of a name, or several within it, make no other name.
     runs["model"] = [re.sub(" +", " ", name).strip() for name in runs["model"]]
     datasets: Mapping[str, Dataset] = DATASETS
     if record.datasets:
@@ -196,6 +198,7 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     # seventh rate beside the grid's six.
     for rate in LEARNING_RATES:
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
+    # Checked, and only then sorted: messages name rows by their places in the file.
     _check_rows(runs, path, places, (*add_models, *record.added_models), datasets)
     _check_repeats(runs, path, places)
     rates = _unequal_rates(runs)
@@ -243,6 +246,7 @@ def write_runs(
     """
     from benchmarks.own_datasets.definitions import definitions_record
 
+    # What the names of its rows need besides the paper's definitions.
     frame = sort_runs(runs)
     models = sorted(frame["model"].unique())
     added = [name for name in models if model_error(name) is not None]
@@ -284,7 +288,9 @@ def write_runs(
         if differences:
             sealed[_DIFFERENCES] = differences
         sealed[FILES] = {path.name: sha256_bytes(content)}
-        # A process that is killed between the two files leaves a table that is refused, never one without a seal.
+        # A process that is killed between the two files leaves a table that is refused, never one without a
+        # seal: `write_together` puts the last of its files in place first, which is the manifest.
+        # Another's file in the manifest's place is refused. The hash of the manifest is not in itself: "".
         manifest = manifest_path(path)
         check_outputs(path.parent, {manifest.name: ""}, manifest)
         contents[manifest] = manifest_text(sealed).encode()
@@ -389,6 +395,7 @@ def _titles(header: Sequence[str], path: Path) -> dict[str, str]:
         unread = {*names} - {*COLUMNS}
         lacking = []
         for name in missing:
+            # A hint ends in a question mark, after which the list of columns would not go on.
             hint = nearest(name, unread).rstrip("?")
             lacking.append(f"{name!r}{hint}")
         by_seed = ""
@@ -543,6 +550,7 @@ def _check_rows(
     """
 
     def refuse_first(wrong: pd.Series, fault_of: Callable[[pd.Series], str]) -> None:
+        # `fault_of` returns what follows a row's place: ` has a seed ...`, or `: ` and a clause of its own.
         if wrong.any():
             row = int(wrong.to_numpy().argmax())
             raise UserError(f"{path}: {places[row]}{fault_of(runs.iloc[row])}")
@@ -574,6 +582,7 @@ def _check_rows(
             is_score |= runs[name].isna()
         refuse_first(~is_score, partial(_not_a_score, name))
     for name in ("n_validation", "n_test"):
+        # More than 1e12 is taken for a mistake.
         is_count = _are_whole(runs[name], 1, 1e12) | runs[name].isna()
         refuse_first(~is_count, partial(_not_a_count, name))
 

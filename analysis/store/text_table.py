@@ -76,6 +76,7 @@ class TextTable:
         Raises:
             UserError: a cell is no number, or some have a per cent sign and others none; the sentence names the row.
         """
+        # The cells, and what they say together: one alone may not tell a decimal comma from thousands.
         written = self.texts(name) if texts is None else list(texts)
         cells = [cell.lower().replace("\N{MINUS SIGN}", "-") for cell in written]
         # Positions of rows.
@@ -87,6 +88,7 @@ class TextTable:
         # Scores in percent are at most 100. Beside a larger whole number, 1,234 may have three decimals or thousands.
         whole_numbers = [int(cell) for cell in cells if cell.isdecimal()]
         largest_whole = max(whole_numbers, default=0)
+        # Each number.
         values = np.full(len(cells), np.nan)
         for row in filled:
             cell = cells[row].removesuffix("%").rstrip()
@@ -97,6 +99,7 @@ class TextTable:
                     "without a separator, and whole numbers with decimals"
                 )
             if not _NUMBER.fullmatch(number):
+                # A cell such as `91±0.5` is a mean with its error, where the score of a seed was expected.
                 hint = ", nor a seed's score" if "±" in cell else ""
                 if re.fullmatch(r"[+-]?\d+(,\d+)+", cell):  # such as 91,4
                     hint = "; write points for decimal commas"
@@ -106,6 +109,7 @@ class TextTable:
                     f"{self.at(row)}: {name} {written[row]!r:.60} is not a number{hint}"
                 )
             values[row] = float(number)
+        # Per cent signs.
         if not in_percent:
             return values
         # All have a sign, or none has: a column with both may be of scores from 0 to 1 and from 0 to 100.
@@ -114,6 +118,7 @@ class TextTable:
             raise UserError(
                 f"{self.at(without_sign[0])}: {name} has no per cent sign, but others in this column have one"
             )
+        # 91 becomes 0.91 for a `whole` of 1, and stays 91 for one of 100.
         return values / (100 / whole)
 
     def half_digits(self, texts: pd.Series) -> npt.NDArray[np.float64]:
@@ -131,6 +136,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     Raises:
         UserError: the content is no text or has no header, or a line has more or fewer columns than the header.
     """
+    # Its lines.
     encoding = encoding_of(content)
     try:
         # Spreadsheets save UTF-16 under the name of Unicode text.
@@ -143,6 +149,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         ) from None
     # Not `splitlines`, which would end lines at separators of Unicode as well.
     lines = list(io.StringIO(text, newline=""))
+    # The separator of its columns.
     # Excel writes a first line such as `sep=;`, so that it knows the separator of the file.
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     if declared:
@@ -155,6 +162,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         filled_lines = [line for line in lines if line.strip()]
         header_line = filled_lines[0] if filled_lines else ""
         separator = max(_SEPARATORS, key=header_line.count)
+    # Its cells.
     reader = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True)
     # Each row that is not empty, with the number of the line where it begins; a quoted cell may go on in the next line.
     numbered_rows: list[tuple[int, list[str]]] = []
@@ -169,6 +177,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         raise UserError(f"{path}: line {start} cannot be read: {error}") from None
     if not numbered_rows:
         raise UserError(f"{path} is empty; its first line names the columns")
+    # The header, and rows that are as wide.
     (_, header), *numbered = numbered_rows
     width = len(header)
     for line, cells in numbered:
