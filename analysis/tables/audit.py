@@ -198,19 +198,23 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             f"{source.label}: these scores come from {kind} other than the paper's, so they can neither confirm nor "
             "contradict its numbers"
         )
+    # What the source has of each cell: scores, and runs of the paper's grid.
     recomputed = {} if source.runs is None else _recomputed(source, settings)
     run_counts = _runs_of_grid(source)
     published = published_cells()
+    # Every printed cell beside it.
     names_of_cell = ("table", "model", "task", "dataset", "mean", "ci95")
     cells = []
     for table, model, task, dataset, printed, ci95 in records(
         published, *names_of_cell
     ):
+        # An average is made of the runs of all its datasets.
         names = datasets_of(task) if dataset == AVERAGE else (dataset,)
         n_runs = sum(run_counts[model, name] for name in names)
         n_runs_of_grid = FULL_CELL * len(names)
         key = (model, task, dataset)
         mean, half, n_seeds = recomputed.get(key, _Recomputed(nan, nan, 0))
+        # First what the runs that are there say, even if some are missing; without any, nothing.
         agreement = None
         if n_seeds:
             # If all of the authors' files are there, they either give what is printed or contradict it.
@@ -218,7 +222,8 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             agreement = _agreement(
                 mean - printed, half - ci95, ci95, must_be_exact=must_be_exact
             )
-        # If some runs are missing, another rate may seem the best, so that the mean contradicts nothing.
+        # Then what counts. If some runs are missing, another rate may seem the best, so that the mean
+        # contradicts nothing.
         status = "no runs"
         if n_runs >= n_runs_of_grid and agreement:
             status = agreement
@@ -240,6 +245,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             difference=_rounded(mean - printed),
         )
         cells.append(cell)
+    # Models of the source that no printed cell is of.
     others: list[str] = []
     if source.runs is not None:
         known = set(published["model"])

@@ -9,7 +9,7 @@ A table is data; `analysis.tables.render` prints it as Markdown, LaTeX or CSV.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -24,6 +24,9 @@ from common.errors import UserError
 from pretraining.models import Model, format_steps, own_model
 from pretraining.paper_models import MODELS, TABLES, find_model, parse
 from pretraining.paper_settings import SHAPES, TRAINING, Shape
+
+_PAPERS_MODELS = frozenset(itertools.chain(*TABLES.values()))
+"""The models that have a row in one of the paper's tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,7 @@ def build_table(
     """
     if number == 1:
         return _settings_table()
+    # Which models and which task it is about.
     contents = _contents()
     if number not in contents:
         known = f"the paper has Tables 1 to {max(TABLES)}"
@@ -95,11 +99,12 @@ def build_table(
         raise UserError(f"there is no Table {number}; {known}")
     layout, task_name = contents[number]
     task = TASKS[task_name]
-    # Without the paper's numbers: a score of another network or metric beside one would look like a failed replication.
+    # The published scores. Beside scores of another network or metric they are left out, since these would
+    # look like a failed replication. A task that was added has none.
     alone = not source.comparable or number not in TABLES
     published = {} if alone else _printed_in(number)
     of_runs = pd.DataFrame(columns=SCORE_COLUMNS)
-    # Scores of the source `published` are the printed numbers themselves, not recomputed ones.
+    # The recomputed scores. Those of the source `published` are the printed numbers themselves.
     if scores is not None:
         of_runs = scores.query("source != 'published'")
     of_runs = of_runs[of_runs["task"] == task.name]
@@ -109,25 +114,22 @@ def build_table(
     for model, dataset, mean, low, high, count in records(of_runs, *columns):
         recomputed[model, dataset] = (mean, low, high)
         seeds[model, dataset] = count
+    # Its columns: the datasets of the task, and their average.
     names = datasets_of(task.name)
     if source.stand_ins is not None:
         names = source.stand_ins.families.get(task.name, ())
     datasets = [*names, AVERAGE]
-    # A dict as a set that keeps the order of the scores.
+    # Its rows. `measured` are the models with a recomputed score in one of the columns, in the order of the
+    # scores (a dict whose values are None is a set that keeps the order).
     measured: dict[str, None] = {}
     for model, dataset in recomputed:
         if dataset in datasets:
             measured[model] = None
-    # Beside the paper's numbers, all of its models have rows; without these, only those that were measured.
-    models = [name for name in layout.models if name in measured or not alone]
-    papers_models = set().union(*TABLES.values())
-    # Models of one's own come below the paper's, in the table that their kind belongs to.
-    for name in measured:
-        if name not in papers_models and layout.has(_model(name, source)):
-            models.append(name)
+    models = _models_with_rows(layout, list(measured), source, alone=alone)
+    # Its cells.
     cells = []
     for model in models:
-        is_alone = alone or model not in papers_models
+        is_alone = alone or model not in _PAPERS_MODELS
         row = []
         for name in datasets:
             entry = TableEntry(
@@ -140,6 +142,7 @@ def build_table(
             )
             row.append(entry)
         cells.append(tuple(row))
+    # What its caption says, and where its numbers come from.
     metric = source.metric_of(task.name, AVERAGE)
     remark = source.floors_in_words(names)
     if not models:
@@ -181,6 +184,26 @@ def _printed_in(table_number: int) -> dict[tuple[str, str], tuple[float, float]]
     ):
         printed[model, name] = (mean, half)
     return printed
+
+
+def _models_with_rows(
+    layout: _Layout, measured: Sequence[str], source: Source, *, alone: bool
+) -> list[str]:
+    """Return the models that have rows in a table, in their order.
+
+    Args:
+        layout: the table's.
+        measured: the models with recomputed scores, in the order of the scores.
+        source: where these come from.
+        alone: whether the paper's numbers are left out.
+    """
+    # Beside the paper's numbers, all of its models have rows; without these, only those that were measured.
+    models = [name for name in layout.models if name in measured or not alone]
+    # Models of one's own come below the paper's, in the table that their kind belongs to.
+    for name in measured:
+        if name not in _PAPERS_MODELS and layout.has(_model(name, source)):
+            models.append(name)
+    return models
 
 
 @dataclass(frozen=True, kw_only=True)

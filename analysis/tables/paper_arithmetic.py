@@ -128,16 +128,20 @@ def _code() -> Iterator[ArithmeticCheck]:
 
 def _steps() -> Iterator[ArithmeticCheck]:
     """Yield the checks of how many steps of training the paper says that two of its experiments need."""
+    # `further` are the two-stage models and the endpoints of their budgets: the models with as many steps of
+    # only CLM or only MLM.
     existing = set()  # trained for other experiments already
     further = []
     steps_of_endpoint_decays = 0
     for model in MODELS.values():
+        # Of all sizes, since models of another size share no stage with those of 610M.
         if model.kind == "base" and model.steps == 42_000:
             existing.add(model.name)
         elif model.size == "610m" and model.kind == "two-stage":
             further.append(model.name)
         elif model.size == "610m" and model.kind == "base":
-            # These models of 12K and 22K steps are what the two-stage models of equal budgets are compared with.
+            # These models of 12K and 22K steps are what the two-stage models of equal budgets are compared
+            # with. Their stable steps are those of a 42K model, so that only their decays are further steps.
             further.append(model.name)
             steps_of_endpoint_decays += PAPER_DESIGN.decay_steps
     steps = _shared_steps(further, existing)

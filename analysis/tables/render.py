@@ -43,6 +43,7 @@ def table_document(table: Table) -> TableDocument:
             frame = _data_frame(table)
         return frame.to_csv(index=False)
 
+    # A table without rows has no grid. In LaTeX, its caption is then a comment.
     if not rows:
         comment = f"% {line}\n".replace("**", "")
         return TableDocument(body=[line], pages={"latex": lambda: comment, "csv": csv})

@@ -82,10 +82,12 @@ def audit_provenance(store: Path) -> Provenance:
     values: dict[_Column, dict[str, str]] = {}
     runs, recorded = 0, 0
     failed = []
+    # <model>/<task>/<dataset>/<run>
     folders = sorted(results.glob("*/*/*/*"))
     for folder in progress(folders, "reading run.json", unit="run"):
         dataset = datasets.get(folder.parent.name)
         # What is not a run's folder is passed over: other files may lie in a store, such as an editor's.
+        # Whether the name is that of a run does not depend on the model, which is therefore left empty.
         if dataset is None or key_of(folder.name, "", dataset) is None:
             continue
         name = folder.relative_to(results).as_posix()
@@ -93,6 +95,7 @@ def audit_provenance(store: Path) -> Provenance:
         record = read_run(folder)  # empty without one
         if has_results:
             runs += 1
+        # A run with results and a record is compared. One without results may be recorded as failed.
         if has_results and record:
             recorded += 1
             for rank, field in enumerate(_AUDITED):
