@@ -123,7 +123,7 @@ def table(
     for table_number in numbers:
         # `build_table` refuses a number of no table.
         models += models_by_table.get(table_number, ())
-    # Their scores.
+    # The scores of these models.
     opened = PUBLISHED
     scores = None  # recomputed ones, which printed cells do not have
     # Table 1 has settings but no models: it needs no source.

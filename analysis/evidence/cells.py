@@ -151,7 +151,12 @@ class Cells:
         return student.effect, error, len(scores)
 
     def _seeds_of(self, model: str) -> Hashable:
-        """Return the positions of the seeds that a model has on any dataset, as a key by which models are grouped."""
+        """Return the positions of the seeds that a model has on any dataset, as a key by which models are grouped.
+
+        In a row of an arm, the seed is the number of a pretraining
+        (`analysis.comparisons.comparison.with_arms`): arms with the same seeds have the same pretrainings. Arms
+        that share only some pretrainings have different keys.
+        """
         rows = [row for cell, row in self._rows.items() if cell[0] == model]
         has_run = np.isfinite(self._matrix[rows]).any(axis=0)
         return tuple(np.flatnonzero(has_run))

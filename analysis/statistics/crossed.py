@@ -299,6 +299,7 @@ def _with_added(
     below, above = means - low, high - means
     at_limits = np.outer(below, below) + np.outer(above, above)
     products = products + _ADDED * at_limits
+    # From the sum of products back to the covariance of means, by the new number of clusters.
     return means, products / (total * (total - 1)), freedom + 2 * _ADDED
 
 

@@ -70,7 +70,8 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
         raise ValueError(
             "spreads need two pretrainings or more of each arm, with equally many seeds, two or more"
         )
-    # Squares are about the mean of each arm: arms differ by what was trained, not by chance.
+    # The two mean squares. Squares are about the mean of each arm: arms differ by what was trained, not by
+    # chance.
     between_squares, within_squares = 0.0, 0.0
     pretraining_df, seed_df = 0, 0
     for arm in arms:
@@ -81,7 +82,7 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
         seed_df += arm.size - len(arm)
     between = n_seeds * between_squares / pretraining_df
     within = within_squares / seed_df
-    # From here on, limits are those of 95 % intervals.
+    # The variances that they estimate. From here on, limits are those of 95 % intervals.
     between_low, between_high = _chi_square_limits(between, pretraining_df)
     within_low, within_high = _chi_square_limits(within, seed_df)
     # On average, the mean square between pretrainings is n_seeds times their variance plus that of seeds.

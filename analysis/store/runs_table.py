@@ -638,6 +638,7 @@ def _not_a_score(name: str, row: pd.Series) -> str:
 def other_sizes(runs: pd.DataFrame) -> list[str]:
     """Return the datasets whose test sets are not the paper's, with their numbers of examples."""
     sizes = runs.dropna(subset="n_test").drop_duplicates(["dataset", "n_test"])
+    # Of a dataset with several sizes, the last counts.
     size_of = dict(records(sizes, "dataset", "n_test"))
     others = []
     for name, count in size_of.items():

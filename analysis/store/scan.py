@@ -163,7 +163,7 @@ def _is_sealed(model: os.DirEntry[str]) -> bool:
     """Return whether a run of a model's folder has a manifest that names this model."""
     if name_fault(model.name) is not None:
         return False
-    manifests = Path(model.path).glob(f"*/*/*/{RUN}")
+    manifests = Path(model.path).glob(f"*/*/*/{RUN}")  # <task>/<dataset>/<run>/run.json
     return any(record_of(path.parent) for path in manifests)
 
 

@@ -136,7 +136,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     Raises:
         UserError: the content is no text or has no header, or a line has more or fewer columns than the header.
     """
-    # Its lines.
+    # The lines of the file.
     encoding = encoding_of(content)
     try:
         # Spreadsheets save UTF-16 under the name of Unicode text.
@@ -149,7 +149,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         ) from None
     # Not `splitlines`, which would end lines at separators of Unicode as well.
     lines = list(io.StringIO(text, newline=""))
-    # The separator of its columns.
+    # The separator of the columns.
     # Excel writes a first line such as `sep=;`, so that it knows the separator of the file.
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     if declared:
@@ -162,7 +162,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         filled_lines = [line for line in lines if line.strip()]
         header_line = filled_lines[0] if filled_lines else ""
         separator = max(_SEPARATORS, key=header_line.count)
-    # Its cells.
+    # The cells.
     reader = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True)
     # Each row that is not empty, with the number of the line where it begins; a quoted cell may go on in the next line.
     numbered_rows: list[tuple[int, list[str]]] = []

@@ -202,7 +202,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     recomputed = {} if source.runs is None else _recomputed(source, settings)
     run_counts = _runs_of_grid(source)
     published = published_cells()
-    # Every printed cell beside it.
+    # Every printed cell beside the recomputed one.
     names_of_cell = ("table", "model", "task", "dataset", "mean", "ci95")
     cells = []
     for table, model, task, dataset, printed, ci95 in records(

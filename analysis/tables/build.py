@@ -90,7 +90,7 @@ def build_table(
     """
     if number == 1:
         return _settings_table()
-    # Which models and which task it is about.
+    # Which models and which task the table is about.
     contents = _contents()
     if number not in contents:
         known = f"the paper has Tables 1 to {max(TABLES)}"
@@ -114,19 +114,19 @@ def build_table(
     for model, dataset, mean, low, high, count in records(of_runs, *columns):
         recomputed[model, dataset] = (mean, low, high)
         seeds[model, dataset] = count
-    # Its columns: the datasets of the task, and their average.
+    # The columns: the datasets of the task, and their average.
     names = datasets_of(task.name)
     if source.stand_ins is not None:
         names = source.stand_ins.families.get(task.name, ())
     datasets = [*names, AVERAGE]
-    # Its rows. `measured` are the models with a recomputed score in one of the columns, in the order of the
+    # The rows. `measured` are the models with a recomputed score in one of the columns, in the order of the
     # scores (a dict whose values are None is a set that keeps the order).
     measured: dict[str, None] = {}
     for model, dataset in recomputed:
         if dataset in datasets:
             measured[model] = None
     models = _models_with_rows(layout, list(measured), source, alone=alone)
-    # Its cells.
+    # The cells.
     cells = []
     for model in models:
         is_alone = alone or model not in _PAPERS_MODELS
@@ -142,7 +142,7 @@ def build_table(
             )
             row.append(entry)
         cells.append(tuple(row))
-    # What its caption says, and where its numbers come from.
+    # What the caption says, and where the numbers come from.
     metric = source.metric_of(task.name, AVERAGE)
     remark = source.floors_in_words(names)
     if not models:

@@ -336,7 +336,7 @@ def _shared_steps(names: list[str], existing: set[str]) -> int:
     The stages of the `existing` models are there already. Stages that begin alike share their steps up to the end of
     the shorter one, so that only the longest of them counts.
     """
-    # By what begins alike, the last step that is there already.
+    # By what begins alike, the last step that is there already. No two of the existing models share a stage.
     existing_end: dict[tuple[str, str, int], int] = {}
     for name in existing:
         for stage in MODELS[name].stages:
