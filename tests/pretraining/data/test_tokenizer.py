@@ -23,19 +23,21 @@ from transformers import AutoTokenizer
 from clm_or_mlm.__main__ import main
 from common.errors import UserError
 from pretraining.data.corpus import Document, open_documents
-from pretraining.data.tokenizer import (
+from pretraining.data.tiktoken_ranks import (
     LLAMA3_MODEL,
     LLAMA3_SPLIT,
+    bpe_model,
+    overflows,
+    read_ranks,
+    tiktoken_twin,
+)
+from pretraining.data.tokenizer import (
     TextTokenizer,
     _assemble,
-    bpe_model,
     encoded,
     from_tiktoken,
     llama3_special_tokens,
     load_tokenizer,
-    overflows,
-    read_ranks,
-    tiktoken_twin,
     train_tokenizer,
 )
 from pretraining.paper_settings import SPECIAL_TOKENS
