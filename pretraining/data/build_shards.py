@@ -151,8 +151,9 @@ def build(
     encoder = load_tokenizer(tokenizer, begin=begin, end=end, as_llama3=as_llama3)
     ids = _ids(encoder)
     source_bytes = sum(file["bytes"] for file in identity["files"])
+    # The share that is held out depends on the source's size where the user gives none.
     settings = settings.settled(source_bytes)
-    # What the shards are made from: two calls with equal requests give the same bytes.
+    # What the shards are made from: two calls with equal requests and equal ids give the same bytes.
     request = {
         "source": identity,
         "tokenizer": encoder.sha256,
@@ -168,7 +169,9 @@ def build(
         check_request(out, old_request, request | {"tokenizer": ids})
         record = read_provenance(out)
         states = record.get("texts", []) if record else []
-        _check_states(source, out, states, old_manifest["source"]["sha256"] or [])
+        # A manifest has no hashes (None) of files on the hub, whose content their revision fixes.
+        hashes = old_manifest["source"]["sha256"] or []
+        _check_states(source, out, states, hashes)
         if not missing:
             remove_unfinished(out)
             if record is None:
@@ -186,6 +189,7 @@ def build(
         "separator": source.separator,
         "kind": source.kind,
         "version": SHARDS,
+        # Version of the form of token files. Files of form 1 did not begin with their own name.
         "form": 2,
     }
     token_files = TokenFiles(out / UNFINISHED / _TOKENS, source, tokens_depend_on)
@@ -204,6 +208,8 @@ def build(
 
     # Write the shards, from the position on at which a killed run stopped.
     with writing(out):
+        # The record of unfinished shards has all of `ids` in place of the tokenizer's hash, which `ids` contain. There
+        # is no manifest yet that lists the ids, and options such as --end-of-text change them without the hash.
         writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
         # Files that the killed run has read must be unchanged.
         _check_states(source, out, writer.states_read, writer.hashes)
@@ -361,7 +367,8 @@ def _write_splits(
     shard_tokens = settings.shard_records * RECORD
     limit = settings.tokens or float("inf")
     is_enough = False
-    began, first_tokens = time.monotonic(), writer.tokens
+    # For the rate of this call: when it began, and the tokens that a killed run had written before.
+    began, tokens_before = time.monotonic(), writer.tokens
 
     def read_bytes() -> int:
         """Return how many bytes of the source have been read."""
@@ -374,6 +381,7 @@ def _write_splits(
             rows = zip(group, encodings, are_new, strict=True)
             for document, (digest, tokens), is_new in rows:
                 is_enough = splits["train"].tokens >= limit
+                # The rest of the group is left out. Its digests count as seen already, but nothing more is read.
                 if is_enough:
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
@@ -386,7 +394,7 @@ def _write_splits(
                 # The current file is hashed as well: what is saved depends on a part of it.
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
-            rate = (writer.tokens - first_tokens) / (time.monotonic() - began)
+            rate = (writer.tokens - tokens_before) / (time.monotonic() - began)
             words = f"{writer.tokens:,} tokens, {rate:,.0f} a second"
             meter.update(read_bytes(), words)
             if is_enough:
@@ -415,9 +423,11 @@ def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> st
 def _ids(encoder: TextTokenizer) -> dict[str, Any]:
     """Return what a manifest says of the tokenizer: its hash, the size of its vocabulary and the ids that are used.
 
-    The last two fields are left out where they do not apply, as for the tokenizers of this package's own models.
+    Two fields are left out where they do not apply, as for the tokenizers of this package's own models: `first`, the
+    ids that every document begins with, and `unknown_id`.
     """
     ids = {name: getattr(encoder, name) for name in _TOKENIZER}
+    # What a manifest leaves out has its default, which is none of these ids (`shard_manifest._Tokenizer`).
     if encoder.first:
         ids["first"] = list(encoder.first)
     if encoder.unknown_id is not None:
@@ -466,8 +476,10 @@ def _write_provenance(folder: Path, source: TextSource, encoder: TextTokenizer) 
     """Write the record of provenance: versions of packages, states of the texts, hashes of manifest and indexes."""
     # The texts' states, with their times of change, stand here and not in the manifest, so that the same text gives the
     # same manifest everywhere.
+    # "full" is the environment whose lock file the record names (requirements/full.txt).
     record = provenance("full", _PACKAGES)
     record |= {"engine": encoder.engine, "texts": list(source.states)}
+    # The manifest lists the shards, but neither its own hash nor those of the indexes.
     names = [MANIFEST, *(f"{split}/{INDEX}" for split in SHARD_SPLITS)]
     hashes = {name: sha256_file(folder / name) for name in names}
     manifests.write_manifest(provenance_path(folder, folder=True), record, hashes)

@@ -100,7 +100,11 @@ class TextSource:
     """For each local file the SHA-256 of its absolute path and the time of its last change in ns; empty for the hub."""
 
     def identity(self) -> dict[str, Any]:
-        """Return what is equal for equal sources, without reading their files: names, sizes, revision and field."""
+        """Return what is equal for equal sources, without reading their files: names, sizes, revision and field.
+
+        What ends a document in a text file (`separator`) is not a part of it. The requests of shards list it among
+        their settings, and those of token files beside the source.
+        """
         listing = []
         for file, size in zip(self.files, self.sizes, strict=True):
             # A local file counts by its name only: the same text in another folder is the same text.
@@ -112,6 +116,7 @@ class TextSource:
             "text_field": self.text_field,
             "files": listing,
         }
+        # Only where the user gave one: without it, equal files are read in the same way by their suffixes.
         if self.kind is not None:
             identity["kind"] = self.kind
         return identity
@@ -170,11 +175,14 @@ class TextSource:
                         # A clone without Git LFS has pointers in place of large files.
                         refuse_pointer(Path(name), raw.read(64))
                         raw.seek(0)
+                    # A file of an unknown suffix is in a source only where there is a kind: `open_documents` leaves it
+                    # out or refuses it where there is none.
                     suffix = plain_suffix(name)
                     if suffix not in FILE_KINDS:
                         suffix = str(self.kind)
                     texts = FILE_KINDS[suffix](self, name, raw, first_row)
-                    # A document has the number of the row after it, where reading would continue.
+                    # A document has the number of the row after it, where reading would continue. Of a packed file, the
+                    # packed bytes that were read count (`raw`), as they do in `sizes`.
                     for next_row, text in enumerate(texts, first_row + 1):
                         yield Document(
                             text=text,
@@ -256,7 +264,12 @@ def _is_hidden(path: Path, spec: str) -> bool:
 
 
 def _local_source(specs: Sequence[str], kind: str | None) -> TextSource:
-    """Return the source of local files: all that are named singly, and of folders those whose kind can be read."""
+    """Return the source of local files: all that are named singly, and of folders those whose kind can be read.
+
+    Args:
+        specs: paths, folders and patterns.
+        kind: suffix, such as `.txt`, as which files of unknown suffixes are read; None: they are left out.
+    """
     named = {Path(spec) for spec in specs}
     files: list[str] = []
     left_out: list[str] = []
@@ -319,23 +332,30 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
     Raises:
         UserError: no file is there, or no file is of a kind that can be read.
     """
-    # glob.glob, since a pattern may be absolute. The name of an existing file or folder is never a pattern.
+    # Find the files. glob.glob, since a pattern may be absolute. The name of an existing file or folder is never a
+    # pattern.
     matches = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
     if not matches and not glob.has_magic(spec):
         raise TextGoneError(
             f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name"
         )
-    # Each real path once: a pattern may find both a folder and its files, or both a link and its target.
+
+    # Each real path once: a pattern may find both a folder and its files, or both a link and its target. Of several
+    # names of a file, the first one of a known kind is taken: in a cache, `part.txt` is a link to a file that is called
+    # by its hash.
     by_real_path: dict[Path, Path] = {}
     candidates = [file for match in matches for file in _within(Path(match))]
-    # The name of a known kind is taken: in a cache, `part.txt` is a link to a file that is called by its hash.
-    for file in sorted(
+    known_names_first = sorted(
         candidates, key=lambda file: (not _is_known(file.name, None), file)
-    ):
+    )
+    for file in known_names_first:
         by_real_path.setdefault(file.resolve(), file)
+    # This is the order in which the documents are read. The order above only chose among names.
     files = sorted(
         by_real_path.values(), key=lambda file: (_is_hidden(file, spec), file)
     )
+
+    # Refuse files of which none can be read.
     if not files:
         raise TextGoneError(
             f"{spec}: no documents here; give a file, a folder, a pattern, or hf:owner/name"
@@ -355,7 +375,8 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
     has_kind = kind is not None and Path(spec).is_file()
     if not has_kind and not any(_is_known(file.name, kind) for file in files):
         # If the first bytes show which program's file it is, the message says so: first by the content of a packed
-        # file, and if that cannot be unpacked, by the file as it is.
+        # file, and if that cannot be unpacked, by the file as it is. With `packed`, the message on a packed file also
+        # tells the suffix by which it would be unpacked.
         with contextlib.suppress(OSError), first.open("rb") as raw:
             refuse_binary(first, unpacked(first, raw).read(512), rows=_ROWS)
         with first.open("rb") as raw:
@@ -513,6 +534,7 @@ def _from_json(name: str, number: int, line: bytes, field: str) -> str:
     # A comma between two objects, or after the line's last one: `{...}, {...}` or `{...},`.
     elif re.search(rb"}\s*,\s*({|$)", line):
         what = "has a comma after an object"
+        # With a bracket before the first line, and one in place of the commas that end the last, the file is an array.
         command = "sed '1s/^/[/;$s/,*$/]/' FILE | jq -c '.[]'"
     raise UserError(
         f"{where} {what}; one object with {field!r} a line is needed (`{command}` writes it)"

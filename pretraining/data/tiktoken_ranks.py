@@ -128,9 +128,9 @@ def tiktoken_twin(
     if content["normalizer"] is not None or split != _CUT:
         return None
 
-    # The vocabulary must be byte strings with ranks, and all added tokens must be special. In a text, `tokenizers` reads
-    # the name of a special token as plain text here, as tiktoken does. An added token that is not special is still
-    # found in a text, which tiktoken cannot do.
+    # The vocabulary must be byte strings with ranks, and all added tokens must be special. In a text, both libraries
+    # read the name of a special token as plain text here. `tokenizers` would still find an added token that is not
+    # special, and tiktoken would not.
     byte_of = {letter: byte for byte, letter in enumerate(_byte_letters())}
     ranks = {}
     try:
