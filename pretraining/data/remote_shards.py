@@ -44,6 +44,7 @@ ATTEMPTS = 6
 FIRST_PAUSE = 1.0
 """Seconds before a file is downloaded the second time; each later pause is twice the one before."""
 _TIMEOUT = 120.0
+"""Seconds after which streaming's downloader gives up a file."""
 _AGAIN = (408, 425, 429)
 """HTTP statuses of refusals that may pass: the server was slow, or was asked too early or too often."""
 

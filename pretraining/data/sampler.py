@@ -160,7 +160,10 @@ class Order:
         return epoch, self.at(epoch, position * self.batch, (position + 1) * self.batch)
 
     def at(self, epoch: int, first: int, last: int) -> Int64s:
-        """Return the numbers of the samples at the places [first, last) in the order of an epoch."""
+        """Return the numbers of the samples at the places [first, last) in the order of an epoch.
+
+        An epoch has `samples` places, so `last` is at most that.
+        """
         block_ends = _block_ends(self, epoch)
         parts: list[Int64s] = []
         # The block that the place `first` is in: the first one that ends after it.

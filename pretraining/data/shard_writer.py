@@ -121,7 +121,7 @@ class SplitWriter:
     tokens: int = 0
     """Number of tokens so far, pending ones included."""
     saved: tuple[int, int] = (0, 0)
-    """How many of the shards, and how many bytes of `pending`, the record has already."""
+    """How many of the shards, and how many of the first bytes of `pending`, the record has already."""
 
     def add(self, tokens: Tokens) -> None:
         """Append a document's tokens."""
@@ -142,12 +142,15 @@ class SplitWriter:
         count_before, shard_bytes = len(self.shards), 4 * size
         while len(self.pending) >= shard_bytes or (last and self.pending):
             part = np.frombuffer(self.pending[:shard_bytes], np.int32)
+            # `.state`, the parent, is made with its mark if it is missing: without the mark, a later call would take
+            # it for another program's.
             mark_cache(self.folder.parent)
             number = len(self.shards)
             self.shards.append(write_shard(self.folder, number, part, self.place))
             del self.pending[:shard_bytes]
-            # The record may have had the first of the pending tokens. It is only written while less than a shard is
-            # pending, so these tokens are all in the shard now, and it has none of those that are left.
+            # Which pending tokens does the record have now? It is only written after all full shards are, while less
+            # than a shard is pending. The pending tokens that it had were therefore fewer than a shard, and this shard
+            # holds all of them. Of the tokens that are still pending it has none: 0 bytes.
             shards_saved, _ = self.saved
             self.saved = (shards_saved, 0)
         return len(self.shards) > count_before
@@ -185,6 +188,9 @@ class ShardWriter:
     ) -> None:
         """Begin, or resume where a run with the same request stopped.
 
+        The request of the run before stands in the record's first whole block. Without such a block nothing tells
+        whose shards are there, and they are removed.
+
         Args:
             out: folder of the shards.
             request: all that the shards' bytes depend on: source, tokenizer and settings.
@@ -217,7 +223,8 @@ class ShardWriter:
         self._last_hash = ""
         if os.path.lexists(self._record):
             self._load()
-        # Where nothing was restored, there may be shards of a run with other settings, more than this one will write.
+        # No block was restored, as after a kill before the first `save`, or where the record is damaged from its begin
+        # on. Shards that are there may be of any request, and more than this run will write over.
         if not self._last_hash:
             for split in self.splits.values():
                 if split.folder.is_dir():
@@ -308,7 +315,8 @@ class ShardWriter:
             os.fdopen(open_plain(self._record), "rb") as file,
         ):
             while True:
-                # The end of the file, like a damaged block, raises a ValueError.
+                # The end of the file, like a damaged block, raises a ValueError. A record never has the zeros that end
+                # a complete file (None), so they count as damage: the empty line is not JSON.
                 try:
                     data = read_block(file) or b""
                     line, _, content = data.partition(b"\n")
@@ -336,6 +344,7 @@ class ShardWriter:
                 self._restore(fields, digests, pending)
                 self._last_hash = sha256_bytes(data)
                 whole_bytes = file.tell()
+        # What follows the last whole block would stand between it and the blocks that this run appends.
         os.truncate(self._record, whole_bytes)
 
     def _bad_shards(self, fields: Mapping[str, Any]) -> list[str]:

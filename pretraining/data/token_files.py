@@ -94,6 +94,8 @@ class TokenFiles:
     ) -> None:
         """Write the tokens of some of the source's files, each atomically, unless they have been written before.
 
+        A file of the source without documents gets no file of tokens.
+
         Args:
             numbers: the files' numbers in the source.
             encode: makes groups with tokens of documents.
@@ -119,6 +121,7 @@ class TokenFiles:
         with Meter("tokenising", total_bytes, unit="B") as meter:
             # The documents come file after file.
             for number, file_documents in itertools.groupby(documents, _file_of):
+                # The folder `.state` above. With its mark it is known as this package's, and backups leave it out.
                 mark_cache(self.folder.parent)
                 with (
                     atomic_path(path(number)) as temporary,

@@ -163,6 +163,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         FileNotFoundError: there is no `tokenizer.json`.
         UserError: a file is damaged, or is not a tokenizer's; the message names the file.
     """
+    # Read all files.
     is_folder = path.is_dir()
     file = path / TOKENIZER if is_folder else path
     content = read_object(file)
@@ -175,7 +176,9 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
     # What the tokenizer's template puts around a text: ids before it, tokens after it.
     before: list[int] = []
     after: list[str] = []
+    # Everything from here on stands in one `try`: the files may have any other content than a tokenizer's.
     try:
+        # Ask transformers about the model's special tokens.
         is_foreign = model_type is not None and not is_own_type(model_type)
         if is_foreign and not is_planned:
             # Imported here: it imports transformers, which takes seconds.
@@ -183,6 +186,8 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
 
             # This also completes `content` and `special`.
             before, after = ask_owner(path, content, special)
+
+        # Find the begin and end of a text.
         words = _words(content)
         begin, named_end, own_mask = _begin_end_mask(
             content, words, special, companions
@@ -197,6 +202,8 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
                 end,
                 named_end,
             )
+
+        # Choose the mask. `special` is of all other special tokens: the mask is in a field of its own.
         special.pop("mask_token", None)
         # Ids of the padding, by its name and by its number in config.json; either may be None.
         padding = {
@@ -205,6 +212,9 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         }
         used = {end, *special.values()}
         mask = _choose_mask(content, words, own_mask, padding, used)
+
+        # Refuse what no embedding has rows for, and what is not the same in each run. `words` is older than the mask,
+        # whose id may be a new one.
         rows = 1 + max(mask.id, *words.values())
         if not 0 < rows <= _MOST_ROWS or min((*words.values(), *before)) < 0:
             raise ValueError(
@@ -221,6 +231,9 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         raise UserError(
             f"{file}: not a tokenizer.json: {what}; fetch the model again"
         ) from None
+    # The template is that of transformers' class, which may know tokens that tokenizer.json lacks. Their ids have no
+    # row in the embedding, so no document begins with them.
+    first = tuple(number for number in before if number < rows)
     return TokenizerFiles(
         content=content,
         mask=mask,
@@ -228,7 +241,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         rows=rows,
         begin=begin,
         end=end,
-        first=tuple(number for number in before if number < rows),
+        first=first,
     )
 
 
