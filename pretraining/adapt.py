@@ -96,6 +96,7 @@ class Adaptation:
         if self.tokens is not None and not math.isfinite(self.tokens):
             raise UserError(f"--tokens must be a number, not {self.tokens}")
         if self.updates > _MOST_STEPS:
+            # Tokens such as 1e300 give a number of 300 digits, of which the message has only the first.
             raise UserError(
                 f"give at most {_MOST_STEPS:,} steps, not {str(self.updates)[:20]}"
             )
@@ -103,13 +104,16 @@ class Adaptation:
             raise UserError(
                 f"give at least 2 steps, not {self.updates}: one takes {self._step_tokens:,.0f} tokens"
             )
-        # Reading the settings once refuses unknown ones.
+        # Reading the settings once refuses unknown ones. With `tokens`, `updates` has read them above; with
+        # `steps`, it has not.
         _ = self.config
 
     @cached_property
     def _length(self) -> int:
         """Tokens of a sequence: as many as the start can read up to `_LENGTH`, or what the user changes them to."""
         usual = min(_LENGTH, self.start.longest)
+        # The paper's shortest sequence of 12 tokens could be longer than `max_length`, which would be
+        # refused.
         chosen: dict[str, object] = {"max_length": usual, "min_length": 1}
         length: int = _changed(chosen, self.changes).batches.max_length
         return length
@@ -319,6 +323,8 @@ class Adaptation:
         A pass is one forward and backward computation. Its size changes the time that is planned.
         """
         plan, batches = self.targets.plan, self.config.batches
+        # The memory of a device that the user names by its rate only (`--tflops`) is not known, and counts as
+        # enough.
         memory_gb = device.memory_gb or math.inf
         fits = largest_microbatch(self.start.shape, memory_gb, batches.max_length)
         # A pass has at least one sequence, even if that would not fit; a size that the user sets stays.
@@ -333,9 +339,12 @@ class Adaptation:
         start = self.start
         # The start's name takes the place of a size, with dots for all but letters and digits: `smollm2.135m`.
         size = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")
+        # Cut, since the names of the model and of its stages begin with it, and name folders. A name without
+        # a letter or digit leaves nothing.
         size = size[:40] or "start"
         name = f"{size}-{self._stages[0].objective}-{format_steps(self.updates)}"
-        # No decay is the usual one here (0), so that every stage's name says how it decays.
+        # A stage's name leaves out the length of the study's usual decay. An adaptation has no usual decay
+        # (0), so that the name of each stage with a decay says its curve and length.
         stages = make_stages(size, self._stages, usual_decay=0)
         model = Model(name=name, size=size, stages=stages, start=start.text)
         study = Study(
@@ -345,6 +354,7 @@ class Adaptation:
             models={name: model},
             config=self.config,
         )
+        # The model has its start as a text only; training takes the opened one.
         return replace(targets_of(name, study), start=start)
 
 

@@ -58,6 +58,8 @@ class ConfigOptions(StudyOptions):
 
     def config(self, study: Study) -> TrainingConfig:
         """Return the study's settings with those of `--set` in their place."""
+        # Not typed: words of the command line are texts, which are converted to numbers where a setting is
+        # one.
         return read_settings(
             TrainingConfig,
             assignments(self.set_),
@@ -259,13 +261,15 @@ def train(
     """
     chosen = load_study(study.study)
     config = study.config(chosen)
-    # The callbacks of the settings, and those of --callback after them.
+    # The callbacks of the settings, and those of --callback after them. Where the settings have none, the
+    # text begins with a comma, and training passes over the empty name before it.
     callbacks = ",".join([config.record.callbacks, *callback])
     record = replace(config.record, callbacks=callbacks)
     targets = targets_of(model, chosen)
     if targets.is_model:
         warn_of_a_slip(chosen, targets.model)
     _check_shards(data, "")
+    # A model has its start as a text only, a folder or hub id. Training takes the opened start.
     if targets.model.start:
         targets = replace(targets, start=_open_start(targets.model.start, data, out))
     # This module imports torch, which takes seconds. It is imported only here, so that a misspelt word is reported
@@ -294,10 +298,12 @@ def _check_shards(data: str, options: str) -> None:
     """
     if "://" in data or Path(data, MANIFEST).is_file():
         return
-    others = others_in(Path(data))
-    if others:
+    # The rest of a sentence that begins with the folder, such as "holds other files (NAME)"; empty without
+    # such files.
+    holds_others = others_in(Path(data))
+    if holds_others:
         raise UserError(
-            f"{data} {others}, not shards of this package; write them into another folder with `clm-or-mlm "
+            f"{data} {holds_others}, not shards of this package; write them into another folder with `clm-or-mlm "
             f"shards{options} --out DIR`"
         )
     hint = path_hint(Path(data), MANIFEST)
@@ -440,6 +446,7 @@ def adapt(
         refuse_other_folder(merged_folder(model_folder, merge))
 
     # The log says what the training costs, on this machine's GPU and on an H100, and why settings were chosen.
+    # By name, so that an H100 is not listed twice where this machine's GPU is one.
     gpus = {H100.name: H100}
     if torch.cuda.is_available():
         own_gpu = device_of(torch.cuda.get_device_name())
@@ -449,6 +456,7 @@ def adapt(
     for gpu in gpus.values():
         time = adaptation.plan_on(gpu).costs(device=gpu).gpu_hours
         hours.append(f"{time:.2g} hours of one {gpu.name}")
+    # The FLOPs are counted as for MFU, and not by Hoffmann et al. (`pretraining.plan.flops`).
     log.info(
         "%s: %s updates of %s tokens, %s tokens in all, %.2g FLOPs, %s",
         model.name,
@@ -471,6 +479,7 @@ def adapt(
     for reason in adaptation.advice.values():
         log.info("%s", reason)
 
+    # Train and export the encoder.
     is_finished = training.train(
         adaptation.targets,
         data=data,
@@ -481,6 +490,7 @@ def adapt(
     if not is_finished:
         return AGAIN
 
+    # Say what validation gained, and write the average with the start.
     from pretraining.training.log import LOG, read_log, validation_gain
 
     # The list takes faults: a damaged line of the log is left out, and not refused after the training.

@@ -8,6 +8,7 @@ stages. These words are used throughout:
 - decay: the steps in which the learning rate falls to zero.
 - budget: all steps of a finished model, the last ones of which are its decay.
 - trunk: stable steps from which several models branch off, each with a decay of its own.
+- cut: the step of a trunk at which its checkpoint is a model itself, which has no decay.
 - seed: what distinguishes repeated pretrainings of a model; a model that was not repeated has seed 0.
 
 A name says everything about a model that begins from random weights. The names below are in the scheme (the grammar) of
@@ -315,7 +316,8 @@ def make_stages(
         begin, parent = 0, None
         if stages:
             begin, parent = stages[-1].end, stages[-1].name
-        # None does where a model switches as its decay begins: MLM has no stable steps in `610m-clm-40k-mlm40-42k`.
+        # No step lies between where a model switches as its decay begins: in `610m-clm-40k-mlm40-42k` MLM has
+        # no stable steps.
         if end <= begin:
             return
         # A stage's name is also a folder's, and most file systems allow 255 bytes.
@@ -570,12 +572,12 @@ class Design:
             decay = self.decay_steps if stage.decay or stage is last else 0
             if cut is not None:
                 # A trunk's checkpoint is taken before the decay.
-                self._check(name, "last step", cut, 1, end - decay)
+                self._check(name, "last step", cut, least=1, most=end - decay)
             else:
                 # A stage holds its decay; without one, it has at least one step.
                 least_steps = decay or 1
                 what = "last step" if stage is last else "switch"
-                self._check(name, what, end, begin + least_steps)
+                self._check(name, what, end, least=begin + least_steps)
             objective = parse_objective(stage.objective)
             specs.append(
                 StageSpec(objective=objective, end=end, decay_steps=decay, cut=cut)
@@ -662,7 +664,11 @@ def own_model(name: str, study: Mapping[str, Model]) -> Model | None:
 
 
 def parse_any(name: str) -> Model | None:
-    """Return the model of a name in the scheme, whatever its study and size; None where it is not in the scheme."""
+    """Return the model of a name in the scheme, whatever its study and size; None where it is not in the scheme.
+
+    Each decay of the model has one step here, whatever its study had. Where a decay begins is therefore
+    wrong, and so are the costs of its stages. Steps, objectives, switch and share of CLM are right.
+    """
     # The word before the first objective is the size, all before it the prefix: `toy-` and `s` of `toy-s-mlm40-12k`.
     match = re.match(
         rf"(?P<prefix>(?:[^-]+-)*?)(?P<size>[^-]+)-(?:{_objective_pattern()})-", name

@@ -208,8 +208,9 @@ def build(
 
     # Write the shards, from the position on at which a killed run stopped.
     with writing(out):
-        # The record of unfinished shards has all of `ids` in place of the tokenizer's hash, which `ids` contain. There
-        # is no manifest yet that lists the ids, and options such as --end-of-text change them without the hash.
+        # The record of unfinished shards has all of `ids` in place of the tokenizer's hash, which `ids`
+        # contain. There is no manifest yet that lists the ids, and options such as --end-of-text change them
+        # without the hash.
         writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
         # Files that the killed run has read must be unchanged.
         _check_states(source, out, writer.states_read, writer.hashes)
@@ -381,7 +382,8 @@ def _write_splits(
             rows = zip(group, encodings, are_new, strict=True)
             for document, (digest, tokens), is_new in rows:
                 is_enough = splits["train"].tokens >= limit
-                # The rest of the group is left out. Its digests count as seen already, but nothing more is read.
+                # The rest of the group is left out. Its digests count as seen already, but nothing more is
+                # read.
                 if is_enough:
                     break
                 split_name = _split_of(digest, settings, writer) if is_new else None
@@ -423,8 +425,8 @@ def _split_of(digest: bytes, settings: ShardSettings, writer: ShardWriter) -> st
 def _ids(encoder: TextTokenizer) -> dict[str, Any]:
     """Return what a manifest says of the tokenizer: its hash, the size of its vocabulary and the ids that are used.
 
-    Two fields are left out where they do not apply, as for the tokenizers of this package's own models: `first`, the
-    ids that every document begins with, and `unknown_id`.
+    Two fields are left out where they do not apply, as for the tokenizers of this package's own models:
+    `first`, the ids that every document begins with, and `unknown_id`.
     """
     ids = {name: getattr(encoder, name) for name in _TOKENIZER}
     # What a manifest leaves out has its default, which is none of these ids (`shard_manifest._Tokenizer`).

@@ -102,8 +102,8 @@ class TextSource:
     def identity(self) -> dict[str, Any]:
         """Return what is equal for equal sources, without reading their files: names, sizes, revision and field.
 
-        What ends a document in a text file (`separator`) is not a part of it. The requests of shards list it among
-        their settings, and those of token files beside the source.
+        What ends a document in a text file (`separator`) is not a part of it. The requests of shards list it
+        among their settings, and those of token files beside the source.
         """
         listing = []
         for file, size in zip(self.files, self.sizes, strict=True):
@@ -175,14 +175,14 @@ class TextSource:
                         # A clone without Git LFS has pointers in place of large files.
                         refuse_pointer(Path(name), raw.read(64))
                         raw.seek(0)
-                    # A file of an unknown suffix is in a source only where there is a kind: `open_documents` leaves it
-                    # out or refuses it where there is none.
+                    # A file of an unknown suffix is in a source only where there is a kind: `open_documents`
+                    # leaves it out or refuses it where there is none.
                     suffix = plain_suffix(name)
                     if suffix not in FILE_KINDS:
                         suffix = str(self.kind)
                     texts = FILE_KINDS[suffix](self, name, raw, first_row)
-                    # A document has the number of the row after it, where reading would continue. Of a packed file, the
-                    # packed bytes that were read count (`raw`), as they do in `sizes`.
+                    # A document has the number of the row after it, where reading would continue. Of a packed
+                    # file, the packed bytes that were read count (`raw`), as they do in `sizes`.
                     for next_row, text in enumerate(texts, first_row + 1):
                         yield Document(
                             text=text,
@@ -332,17 +332,17 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
     Raises:
         UserError: no file is there, or no file is of a kind that can be read.
     """
-    # Find the files. glob.glob, since a pattern may be absolute. The name of an existing file or folder is never a
-    # pattern.
+    # Find the files. glob.glob, since a pattern may be absolute. The name of an existing file or folder is
+    # never a pattern.
     matches = [spec] if Path(spec).exists() else glob.glob(spec, recursive=True)  # noqa: PTH207
     if not matches and not glob.has_magic(spec):
         raise TextGoneError(
             f"{spec} does not exist; give a file, a folder, a pattern, or hf:owner/name"
         )
 
-    # Each real path once: a pattern may find both a folder and its files, or both a link and its target. Of several
-    # names of a file, the first one of a known kind is taken: in a cache, `part.txt` is a link to a file that is called
-    # by its hash.
+    # Each real path once: a pattern may find both a folder and its files, or both a link and its target. Of
+    # several names of a file, the first one of a known kind is taken: in a cache, `part.txt` is a link to a
+    # file that is called by its hash.
     by_real_path: dict[Path, Path] = {}
     candidates = [file for match in matches for file in _within(Path(match))]
     known_names_first = sorted(
@@ -374,9 +374,9 @@ def _local_files(spec: str, kind: str | None) -> list[Path]:
     # A file that is named singly is read as --kind says, whatever its name.
     has_kind = kind is not None and Path(spec).is_file()
     if not has_kind and not any(_is_known(file.name, kind) for file in files):
-        # If the first bytes show which program's file it is, the message says so: first by the content of a packed
-        # file, and if that cannot be unpacked, by the file as it is. With `packed`, the message on a packed file also
-        # tells the suffix by which it would be unpacked.
+        # If the first bytes show which program's file it is, the message says so: first by the content of a
+        # packed file, and if that cannot be unpacked, by the file as it is. With `packed`, the message on a
+        # packed file also tells the suffix by which it would be unpacked.
         with contextlib.suppress(OSError), first.open("rb") as raw:
             refuse_binary(first, unpacked(first, raw).read(512), rows=_ROWS)
         with first.open("rb") as raw:
@@ -534,7 +534,8 @@ def _from_json(name: str, number: int, line: bytes, field: str) -> str:
     # A comma between two objects, or after the line's last one: `{...}, {...}` or `{...},`.
     elif re.search(rb"}\s*,\s*({|$)", line):
         what = "has a comma after an object"
-        # With a bracket before the first line, and one in place of the commas that end the last, the file is an array.
+        # With a bracket before the first line, and one in place of the commas that end the last, the file is
+        # an array.
         command = "sed '1s/^/[/;$s/,*$/]/' FILE | jq -c '.[]'"
     raise UserError(
         f"{where} {what}; one object with {field!r} a line is needed (`{command}` writes it)"

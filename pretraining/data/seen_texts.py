@@ -49,9 +49,9 @@ class SeenTexts:
         while len(arrays) > 1 and _RATIO * len(arrays[-1]) > len(arrays[-2]):
             last, before = arrays.pop(), arrays[-1]
             size = len(before)
-            # In place, so that memory grows without a copy. NumPy counts the references to an array before it resizes
-            # it (`refcheck`), and would refuse here: the list and `before` refer to it. No other array shares its
-            # memory.
+            # In place, so that memory grows without a copy. NumPy counts the references to an array before it
+            # resizes it (`refcheck`), and would refuse here: the list and `before` refer to it. No other
+            # array shares its memory.
             before.resize(size + len(last), refcheck=False)
             before[size:] = last
             # A stable sort (Timsort) finds that both halves are sorted and copies only the shorter one.

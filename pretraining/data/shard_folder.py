@@ -52,7 +52,8 @@ def others_in(out: Path, names: Iterable[str] = _PARTS) -> str:
     # A folder `.state` without this package's mark is another program's.
     if not is_marked(out / UNFINISHED):
         places.append(UNFINISHED)
-    # Without finished shards, no record lists files of this package (`{}`): those at these places are another's.
+    # Without finished shards, no record lists files of this package (`{}`): those at these places are
+    # another's.
     others = strangers(out, {}, places)
     if not others:
         return ""
@@ -91,16 +92,16 @@ def publish(out: Path) -> bool:
     """
     state = out / UNFINISHED
     is_complete = (out / MANIFEST).exists()
-    # The manifest is written last, so shards in `.state` without one are unfinished. A folder `.state` without this
-    # package's mark is another program's, whatever is in it.
+    # The manifest is written last, so shards in `.state` without one are unfinished. A folder `.state`
+    # without this package's mark is another program's, whatever is in it.
     if not is_marked(state) or not (state / MANIFEST).is_file():
         return is_complete
     if not is_complete:
         # Names that are no longer in `.state` were moved by a killed call.
         refuse_others(out, [name for name in _PARTS if (state / name).exists()])
-    # The files move out in two cases: the folder has no complete shards yet, or it has those of the same manifest, of
-    # which `.state` has files that were written again. Complete shards of another manifest stay: a process that took
-    # over the lease has finished them here, and the shards in `.state` are dropped.
+    # The files move out in two cases: the folder has no complete shards yet, or it has those of the same
+    # manifest, of which `.state` has files that were written again. Complete shards of another manifest stay:
+    # a process that took over the lease has finished them here, and the shards in `.state` are dropped.
     if not is_complete or _same(out / MANIFEST, state / MANIFEST):
         # The manifest moves last: whoever finds it finds the other files.
         for name in _PARTS:

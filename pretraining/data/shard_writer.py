@@ -142,15 +142,16 @@ class SplitWriter:
         count_before, shard_bytes = len(self.shards), 4 * size
         while len(self.pending) >= shard_bytes or (last and self.pending):
             part = np.frombuffer(self.pending[:shard_bytes], np.int32)
-            # `.state`, the parent, is made with its mark if it is missing: without the mark, a later call would take
-            # it for another program's.
+            # `.state`, the parent, is made with its mark if it is missing: without the mark, a later call
+            # would take it for another program's.
             mark_cache(self.folder.parent)
             number = len(self.shards)
             self.shards.append(write_shard(self.folder, number, part, self.place))
             del self.pending[:shard_bytes]
-            # Which pending tokens does the record have now? It is only written after all full shards are, while less
-            # than a shard is pending. The pending tokens that it had were therefore fewer than a shard, and this shard
-            # holds all of them. Of the tokens that are still pending it has none: 0 bytes.
+            # Which pending tokens does the record have now? It is only written after all full shards are,
+            # while less than a shard is pending. The pending tokens that it had were therefore fewer than a
+            # shard, and this shard holds all of them. Of the tokens that are still pending it has none: 0
+            # bytes.
             shards_saved, _ = self.saved
             self.saved = (shards_saved, 0)
         return len(self.shards) > count_before
@@ -188,8 +189,8 @@ class ShardWriter:
     ) -> None:
         """Begin, or resume where a run with the same request stopped.
 
-        The request of the run before stands in the record's first whole block. Without such a block nothing tells
-        whose shards are there, and they are removed.
+        The request of the run before stands in the record's first block. If that is missing or damaged,
+        nothing tells of which request the shards are, and they are removed.
 
         Args:
             out: folder of the shards.
@@ -223,8 +224,8 @@ class ShardWriter:
         self._last_hash = ""
         if os.path.lexists(self._record):
             self._load()
-        # No block was restored, as after a kill before the first `save`, or where the record is damaged from its begin
-        # on. Shards that are there may be of any request, and more than this run will write over.
+        # No block was restored, as after a kill before the first `save`, or where the record is damaged from
+        # its begin on. Shards that are there may be of any request, and more than this run will write over.
         if not self._last_hash:
             for split in self.splits.values():
                 if split.folder.is_dir():
@@ -315,8 +316,8 @@ class ShardWriter:
             os.fdopen(open_plain(self._record), "rb") as file,
         ):
             while True:
-                # The end of the file, like a damaged block, raises a ValueError. A record never has the zeros that end
-                # a complete file (None), so they count as damage: the empty line is not JSON.
+                # The end of the file, like a damaged block, raises a ValueError. A record never has the zeros
+                # that end a complete file (None), so they count as damage: the empty line is not JSON.
                 try:
                     data = read_block(file) or b""
                     line, _, content = data.partition(b"\n")

@@ -119,8 +119,8 @@ def tiktoken_twin(
         content: a `tokenizer.json` as the `tokenizers` package writes it.
         of_ranks: whether its merges are known to be those of ranks; to compare them takes a second.
     """
-    # The split must be Llama 3's; `trim_offsets` may differ, since it does not change any piece. A normalizer would
-    # change texts before they are split, and tiktoken has none.
+    # The split must be Llama 3's; `trim_offsets` may differ, since it does not change any piece. A normalizer
+    # would change texts before they are split, and tiktoken has none.
     split = []
     for part in (content["pre_tokenizer"] or {}).get("pretokenizers", ()):
         fields = {key: value for key, value in part.items() if key != "trim_offsets"}
@@ -128,9 +128,9 @@ def tiktoken_twin(
     if content["normalizer"] is not None or split != _CUT:
         return None
 
-    # The vocabulary must be byte strings with ranks, and all added tokens must be special. In a text, both libraries
-    # read the name of a special token as plain text here. `tokenizers` would still find an added token that is not
-    # special, and tiktoken would not.
+    # The vocabulary must be byte strings with ranks, and all added tokens must be special. In a text, both
+    # libraries read the name of a special token as plain text here. `tokenizers` would still find an added
+    # token that is not special, and tiktoken would not.
     byte_of = {letter: byte for byte, letter in enumerate(_byte_letters())}
     ranks = {}
     try:

@@ -121,7 +121,8 @@ class TokenFiles:
         with Meter("tokenising", total_bytes, unit="B") as meter:
             # The documents come file after file.
             for number, file_documents in itertools.groupby(documents, _file_of):
-                # The folder `.state` above. With its mark it is known as this package's, and backups leave it out.
+                # The folder `.state` above. With its mark it is known as this package's, and backups leave it
+                # out.
                 mark_cache(self.folder.parent)
                 with (
                     atomic_path(path(number)) as temporary,

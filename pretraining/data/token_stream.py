@@ -143,8 +143,8 @@ class TokenStream:
                 record_bytes = os.pread(descriptor, end - begin, begin)
         try:
             tokens: Tokens = self._reader.decode_sample(record_bytes)["tokens"]
-            # One dimension of RECORD tokens is right. Only the stream's last record may have fewer; its own size is
-            # then compared, so that a second dimension is still refused.
+            # One dimension of RECORD tokens is right. Only the stream's last record may have fewer; its own
+            # size is then compared, so that a second dimension is still refused.
             is_last = number == self._last
             size = min(tokens.size, RECORD) if is_last else RECORD
             if tokens.shape != (size,):

@@ -542,21 +542,22 @@ def _encode(encoder: TextTokenizer, texts: list[str]) -> Encoded:
 def without_names(text: str, names: Set[str]) -> dict[str, Any]:
     """Return a tokenizer.json that reads the names of special tokens as any text, and all other text as before.
 
-    The vocabulary has these names as words. They are renamed, so that no text has them: U+FDD0, a character that
-    Unicode keeps for programs, is put before and after each. A name is renamed wherever the tokenizer.json has it, so
-    that an added token and its word in the vocabulary keep one id.
+    The vocabulary has these names as words. They are renamed, so that no text has them: U+FDD0, a character
+    that Unicode keeps for programs, is put before and after each. A name is renamed wherever the
+    tokenizer.json has it, so that an added token and its word in the vocabulary keep one id.
 
     Args:
         text: a `tokenizer.json` as the `tokenizers` package writes it.
         names: names of special tokens, which the vocabulary has as words.
     """
     for name in names:
-        # The name with its quotation marks, as JSON has it, so that longer texts with the name in them stay. The text
-        # is that of the whole file: vocabulary, merges and added tokens.
+        # The name with its quotation marks, as JSON has it, so that longer texts with the name in them stay.
+        # The text is that of the whole file: vocabulary, merges and added tokens.
         quoted = orjson.dumps(name).decode()
         text = text.replace(quoted, f'"\ufdd0{quoted[1:-1]}\ufdd0"')
     content: dict[str, Any] = orjson.loads(text)
     merges = content["model"].get("merges", [])
-    # Drop merges that lead to words that were renamed: the vocabulary no longer has the word that they would make.
+    # Drop merges that lead to words that were renamed: the vocabulary no longer has the word that they would
+    # make.
     merges[:] = [pair for pair in merges if "".join(pair) not in names]
     return content

@@ -203,7 +203,8 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
                 named_end,
             )
 
-        # Choose the mask. `special` is of all other special tokens: the mask is in a field of its own.
+        # Choose the mask. `special` then lists all other special tokens, since the mask has a field of its
+        # own.
         special.pop("mask_token", None)
         # Ids of the padding, by its name and by its number in config.json; either may be None.
         padding = {
@@ -213,8 +214,8 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         used = {end, *special.values()}
         mask = _choose_mask(content, words, own_mask, padding, used)
 
-        # Refuse what no embedding has rows for, and what is not the same in each run. `words` is older than the mask,
-        # whose id may be a new one.
+        # Refuse what no embedding has rows for, and what is not the same in each run. `words` is older than
+        # the mask, whose id may be a new one.
         rows = 1 + max(mask.id, *words.values())
         if not 0 < rows <= _MOST_ROWS or min((*words.values(), *before)) < 0:
             raise ValueError(
@@ -231,8 +232,8 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         raise UserError(
             f"{file}: not a tokenizer.json: {what}; fetch the model again"
         ) from None
-    # The template is that of transformers' class, which may know tokens that tokenizer.json lacks. Their ids have no
-    # row in the embedding, so no document begins with them.
+    # The template is that of transformers' class, which may know tokens that tokenizer.json lacks. Their ids
+    # have no row in the embedding, so no document begins with them.
     first = tuple(number for number in before if number < rows)
     return TokenizerFiles(
         content=content,

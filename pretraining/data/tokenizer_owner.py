@@ -105,14 +105,16 @@ def ask_owner(
         )
         backend = tokenizer.backend_tokenizer
 
-        # Words, and the mask, that transformers reads from other files, such as added_tokens.json. Words are read in
-        # texts, and the mask is needed. Of all other special tokens only those that the file has are used (below).
+        # Words, and the mask, that transformers reads from other files, such as added_tokens.json. Words are
+        # read in texts, and the mask is needed. Of all other special tokens only those that the file has are
+        # used (below).
         for token in backend.get_added_tokens_decoder().values():
             is_word = not token.special or token.content == special.get("mask_token")
             if is_word and file.token_to_id(token.content) is None:
                 file.add_tokens([token])
                 number = file.token_to_id(token.content)
-                # The state of a token is a dictionary of the fields that tokenizer.json has for it, except its id.
+                # The state of a token is a dictionary of the fields that tokenizer.json has for it, except
+                # its id.
                 content["added_tokens"].append({"id": number} | token.__getstate__())
 
         # The post-processor is the template: it puts special tokens around a text. Its state is JSON.

@@ -220,7 +220,9 @@ def _seconds(
     products_seconds = products / (_PRODUCTS * device.peak)
     attention_seconds = attention / (_ATTENTION * device.peak)
 
-    # Bytes that a token reads and writes, forward and backward. The factors are bytes for each channel.
+    # Bytes that a token reads and writes, forward and backward. The factors are bytes for each channel: 2 in
+    # bf16 or 4 in float32 (the residual), each time that a kernel reads or writes it. `tests/speed/budget.py`
+    # counts a step in this way, kernel by kernel.
     norms_and_residual = 56 * shape.hidden
     rotary = 16 * (width + kv_width)
     swiglu = 18 * shape.mlp

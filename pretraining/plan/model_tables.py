@@ -157,6 +157,7 @@ def _size(design: Design, table: _ModelTable) -> str:
     sizes = ", ".join(design.sizes)
     if not table.size and len(design.sizes) > 1:
         raise UserError(f"size is missing; use one of {sizes}")
+    # There is at least one size: without any, a study has only models with a start (`read_study`).
     size = table.size or design.sizes[0]
     if size not in design.sizes:
         raise UserError(

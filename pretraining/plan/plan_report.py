@@ -55,7 +55,9 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
             branch = "`-- " if last else "|-- "
             children_indent = indent + ("    " if last else "|   ")
         steps = f"{format_steps(item.first_step)} to {format_steps(item.end)}"
-        # The models that end with this stage are named after it, unless the stage has the only model's name itself.
+        # The models that end with this stage stand after it, unless the stage has the only model's name
+        # itself. Another name has the checkpoint of a trunk (`610m-mlm40-42k-1000`), and a model that a study
+        # file describes in full.
         finished = []
         for name in item.models:
             if plan.study.model(name).stages[-1].name == item.name:
@@ -69,12 +71,12 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         children = plan.children(item.name)
         for child in children:
             is_last = child is children[-1]
-            walk(child, children_indent, is_last, False)
+            walk(child, children_indent, last=is_last, root=False)
 
     origins = {model.start or "random initialisation" for model in plan.models}
     origin = " or ".join(sorted(origins))
     for item in plan.children(None):
-        walk(item, "", True, True)
+        walk(item, "", last=True, root=True)
     lines += [
         "",
         f"* a model; steps are counted from {origin}; shared steps run only once",
@@ -136,6 +138,7 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
     # Computation, hours and money.
     hoffmann_flops, model_flops = costs.flops["hoffmann"], costs.flops["model"]
     mfu = _mfu(costs, device)
+    # A smaller share than half a percent would be printed as 0%.
     used = f"{mfu:.0%}" if mfu >= 0.005 else "less than 1%"
     add(
         "FLOPs",
@@ -226,8 +229,9 @@ _KEYS = {"first_step": "start"}
 def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
     """Return a planned stage as the JSON has it.
 
-    Optional fields of a stage are there only if they are not at their defaults. In all studies but the paper's, the
-    costs of the stage stand there, too.
+    Optional fields of a stage are there only if they are not at their defaults. In all studies but the
+    paper's, the costs of the stage stand there, too. The JSON of the paper's plan keeps the fields that it
+    had before stages had costs.
     """
     optional = {field.name for field in fields(Stage) if field.default is not MISSING}
     at_default = optional - item.extras().keys()

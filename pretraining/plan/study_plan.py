@@ -161,6 +161,7 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     Raises:
         UserError: as for `load_study`; the message names the file.
     """
+    # What the file leaves out is as in an empty file (`base`).
     file = read_settings(_File, content, str(path), base=_File())
     tables = file.models
     # A list of names is short for empty tables.
@@ -295,6 +296,7 @@ class Plan:
             network: bytes/s between nodes, of each process; when left out, the time in which processes sum their
                 gradients is not counted.
         """
+        # What holds for all stages: settings, and the speed of the network.
         chosen = self.stages if stages is None else tuple(stages)
         config, shapes = self.study.config, self.study.shapes
         length = config.sequences.attended_length
@@ -305,6 +307,9 @@ class Plan:
         bandwidth = network
         if config.batches.gradients == "bf16":
             bandwidth = 2 * network
+
+        # Add up the costs of the stages: FLOPs by both conventions, seconds of all devices, bytes of
+        # checkpoints. Only the largest memory counts.
         flops = {"hoffmann": 0.0, "model": 0.0}
         checkpoint_bytes = seconds = memory = 0.0
         for item in chosen:
@@ -324,6 +329,8 @@ class Plan:
             # All devices wait while gradients are summed, and the hours are those of all together.
             waiting = gradient_seconds(shape, device, processes, bandwidth)
             seconds += processes * item.steps * waiting
+            # As on a single device: what summing gradients over several ones takes in addition is not
+            # counted.
             memory = max(memory, training_gb(shape, pass_tokens))
             parameter_bytes = _WEIGHT_BYTES + OPTIMIZER_BYTES
             one_checkpoint = shape.trained_parameters * parameter_bytes
