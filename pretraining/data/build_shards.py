@@ -131,23 +131,8 @@ def build(
     old_manifest = load_manifest(out, "choose another --out") if is_complete else None
     missing = [] if old_manifest is None else lost(out, old_manifest)
 
-    # The source and the tokenizer of this call. Complete shards do not need their text any more, which may be deleted.
-    try:
-        source = open_documents(
-            specs, settings.text_field, settings.document_separator, kind
-        )
-        identity = source.identity()
-    except TextGoneError as error:
-        if old_manifest is None:
-            raise
-        if missing:
-            raise UserError(
-                f"{out}: {first_of(missing)} is missing or damaged, and the text, of which it could be made again, is "
-                f"gone: {error}"
-            ) from None
-        logger.warning("the text is gone, but the shards are complete: %s", error)
-        source = TextSource(spec=" ".join(specs), files=(), sizes=(), revision=None)
-        identity = old_manifest["request"]["source"]
+    # The source and the tokenizer of this call.
+    source, identity = _open_text(specs, settings, kind, out, old_manifest, missing)
     encoder = load_tokenizer(tokenizer, begin=begin, end=end, as_llama3=as_llama3)
     ids = _ids(encoder)
     source_bytes = sum(file["bytes"] for file in identity["files"])
@@ -164,17 +149,12 @@ def build(
 
     # If shards are complete, they must be those of this request. Then only missing or damaged files are written again.
     if old_manifest is not None:
-        # The ids are compared as well as the tokenizer's hash, since options such as --end-of-text change them.
-        old_request = old_manifest["request"] | {"tokenizer": old_manifest["tokenizer"]}
-        check_request(out, old_request, request | {"tokenizer": ids})
-        record = read_provenance(out)
-        states = record.get("texts", []) if record else []
-        # A manifest has no hashes (None) of files on the hub, whose content their revision fixes.
-        hashes = old_manifest["source"]["sha256"] or []
-        _check_states(source, out, states, hashes)
+        _check_finished(source, out, old_manifest, {**request, "tokenizer": ids})
         if not missing:
+            # What a killed call left unfinished is not needed. A record of provenance that is missing or
+            # damaged is no reason to read the text again: it is written anew.
             remove_unfinished(out)
-            if record is None:
+            if read_provenance(out) is None:
                 _write_provenance(out, source, encoder)
             logger.info("%s: nothing to do; the shards are complete", out)
             return False
@@ -206,7 +186,7 @@ def build(
         )
         return True
 
-    # Write the shards, from the position on at which a killed run stopped.
+    # Write the shards, from the position on at which a killed run stopped. One process at a time does this.
     with writing(out):
         # The record of unfinished shards has all of `ids` in place of the tokenizer's hash, which `ids`
         # contain. There is no manifest yet that lists the ids, and options such as --end-of-text change them
@@ -217,17 +197,24 @@ def build(
         position = writer.position
         if position.file or position.row:
             logger.info("resuming after %s tokens", f"{writer.tokens:,}")
+
+        # Tokens come from the files of parts where there are any, else from the text.
         if token_files.folder.is_dir():
             groups = _joined(source, token_files, writer, encode)
         else:
             groups = encode(source.documents(position.file, position.row))
         _write_splits(source, settings, writer, groups, encoder.unknown_id)
+
+        # Refuse what must not become finished shards. Nothing of it is kept, so that a later call can begin
+        # anew.
         _check_splits(source, out, settings, writer)
         try:
             source.refuse_changed()
         except UserError:
             remove_unfinished(out)
             raise
+
+        # Write all other files beside the shards, and move everything to its place.
         _finish(source, writer, encoder, request)
         # Where missing files were written again, the others are those of the old manifest and must belong to it.
         if old_manifest is not None and load_manifest(writer.folder) != old_manifest:
@@ -242,6 +229,72 @@ def build(
     check_request(out, manifest["request"], request)
     _report(source, out, writer, encoder, manifest)
     return True
+
+
+def _open_text(
+    specs: Sequence[str],
+    settings: ShardSettings,
+    kind: str | None,
+    out: Path,
+    old_manifest: dict[str, Any] | None,
+    missing: Sequence[str],
+) -> tuple[TextSource, dict[str, Any]]:
+    """Return the source of the text, and its identity, by which sources are compared.
+
+    Complete shards do not need their text any more, which may be deleted. The source then has no files, and
+    the identity is the one that the manifest lists.
+
+    Args:
+        specs: the paths or the hub dataset, as `build` takes them.
+        settings: the settings of this call.
+        kind: how files of no known suffix are read.
+        out: the folder of the shards, for messages.
+        old_manifest: the manifest of shards that are complete already; None where they are not.
+        missing: which files of complete shards are missing or damaged.
+
+    Raises:
+        UserError: the source cannot be used, or the text is gone and is needed.
+    """
+    try:
+        source = open_documents(
+            specs, settings.text_field, settings.document_separator, kind
+        )
+        return source, source.identity()
+    except TextGoneError as error:
+        if old_manifest is None:
+            raise
+        if missing:
+            raise UserError(
+                f"{out}: {first_of(missing)} is missing or damaged, and the text, of which it could be made again, is "
+                f"gone: {error}"
+            ) from None
+        logger.warning("the text is gone, but the shards are complete: %s", error)
+        source = TextSource(spec=" ".join(specs), files=(), sizes=(), revision=None)
+        return source, old_manifest["request"]["source"]
+
+
+def _check_finished(
+    source: TextSource, out: Path, old_manifest: dict[str, Any], request: dict[str, Any]
+) -> None:
+    """Refuse shards that are complete already, but were made from something else than this call asks for.
+
+    Args:
+        source: the source of this call.
+        out: the folder of the shards.
+        old_manifest: the manifest of the complete shards.
+        request: the request of this call, with all of the tokenizer's ids and not only its hash: options such
+            as --end-of-text change the ids alone.
+
+    Raises:
+        UserError: the text, the tokenizer or the settings differ.
+    """
+    old_request = old_manifest["request"] | {"tokenizer": old_manifest["tokenizer"]}
+    check_request(out, old_request, request)
+    record = read_provenance(out)
+    states = record.get("texts", []) if record else []
+    # A manifest has no hashes (None) of files on the hub, whose content their revision fixes.
+    hashes = old_manifest["source"]["sha256"] or []
+    _check_states(source, out, states, hashes)
 
 
 def _check_splits(
