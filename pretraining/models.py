@@ -563,6 +563,8 @@ class Design:
                 f"{self.prefix}{self.sizes[-1]}-mlm40-42k, with SIZE one of {', '.join(self.sizes)} and masking "
                 f"ratios from 1 to 99{nearest(name, self.known)}"
             )
+
+        # Say of each stage up to which step it is trained, and refuse steps that contradict each other.
         cut, last = parts.cut, parts.stages[-1]
         specs: list[StageSpec] = []
         begin = 0

@@ -273,6 +273,8 @@ class Start:
                 )
             return int(value)
 
+        # Numbers that need not be whole: base of the rotary positions, epsilon of the norms, standard
+        # deviation.
         own_numbers: dict[str, float] = {}
         # Other architectures may give these fields another meaning, and plans do not need them.
         if self.is_own:
@@ -287,6 +289,7 @@ class Start:
             for name, value in numbers.items():
                 if isinstance(value, int | float):
                     own_numbers[name] = float(value)
+        # Whole numbers.
         hidden = number("hidden_size", "n_embd", "dim", "d_model", "emb_dim")
         heads = number("num_attention_heads", "n_head", "n_heads", "num_heads")
         return Shape(
@@ -426,6 +429,8 @@ def start_of(
     """
     folder = resolve(text, revision=revision)
     config = read_config(folder)
+
+    # Refuse what the names of files and the configuration show to be no start.
     if (folder / "adapter_config.json").is_file():
         raise UserError(
             f"{folder} contains an adapter (adapter_config.json); merge it into the weights (peft's merge_and_unload) "
@@ -445,6 +450,9 @@ def start_of(
             f"{folder} has no safetensors; pickled weights (*.bin) are not opened: save the model with transformers' "
             "save_pretrained"
         )
+
+    # Read the pooling, the weights' headers, the notices and the tokenizer, each of which may also be a
+    # reason to refuse.
     embedding = kept_embedding(folder)
     # A plan needs only config.json, and may be made before weights are fetched.
     tensors = {} if is_planned else tensor_heads(folder)

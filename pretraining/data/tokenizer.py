@@ -102,7 +102,10 @@ class TextTokenizer:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of all that the ids of a document depend on, whatever the layout of the tokenizer's file."""
+        """Hash of all that the ids of a text depend on, whatever the layout of the tokenizer's file.
+
+        The ids that begin and end a document are not in it: manifests list them beside it.
+        """
         # A copy, of which single fields are changed.
         content = dict(self._content)
         # Documents are neither cut nor padded, whatever the file says, so these fields do not count.

@@ -31,6 +31,7 @@ def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> fl
     output = 2 * width * shape.hidden
     # Each token attends to `length` tokens.
     scores = 2 * length * width
+    # By that appendix a softmax takes 3 FLOPs for each score.
     softmax = 3 * shape.heads * length
     weighted_values = 2 * length * width
     feed_forward = 2 * 3 * shape.hidden * shape.mlp

@@ -163,6 +163,8 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     """
     # What the file leaves out is as in an empty file (`base`).
     file = read_settings(_File, content, str(path), base=_File())
+
+    # Models and sizes.
     tables = file.models
     # A list of names is short for empty tables.
     if not isinstance(tables, dict):
@@ -186,6 +188,8 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     models = models_of_tables(design, tables, path)
     if file.pretrainings > 1:
         models = _repeated(models, file.pretrainings, path)
+
+    # Settings.
     settings = file.settings
     # A study file may be another's: it must not name code that would be run.
     refuse_code(settings, f"{path} [settings]")
@@ -387,6 +391,7 @@ class Plan:
         """
         records = []
         for item in self.ancestry(stage):
+            # `start` is the name that checkpoints and manifests have for a stage's first step.
             record: dict[str, object] = {"name": item.name, "objective": item.objective}
             record |= {
                 "ratio": item.ratio,
