@@ -30,6 +30,7 @@ from pretraining.plan.devices import H100, device_of
 from pretraining.plan.study_plan import Study, load_study, targets_of
 
 if TYPE_CHECKING:
+    from pretraining.adapt import Adaptation
     from pretraining.starts import Start
 
 log = logging.getLogger(__name__)
@@ -431,21 +432,50 @@ def adapt(
     # As in `train`: torch is imported late, and without garbage collection, which makes it faster.
     gc.disable()
     try:
-        import torch
-
         from pretraining.model.encoder_folder import refuse_other_folder
         from pretraining.model.start_folder import merged_folder, write_merged
         from pretraining.training import train as training
     finally:
         gc.enable()
     model = adaptation.targets.model
-    costs = adaptation.targets.plan.costs()
     model_folder = out / "models" / model.name
     if merge is not None:
         # Refused before the training rather than after it.
         refuse_other_folder(merged_folder(model_folder, merge))
 
-    # The log says what the training costs, on this machine's GPU and on an H100, and why settings were chosen.
+    _log_costs_and_choices(adaptation)
+
+    # Train and export the encoder.
+    is_finished = training.train(
+        adaptation.targets,
+        data=data,
+        out=out,
+        config=adaptation.config,
+        stop_file=stop_file,
+    )
+    if not is_finished:
+        return AGAIN
+
+    # Say what validation gained, and write the average with the start.
+    from pretraining.training.log import LOG, read_log, validation_gain
+
+    # The list takes faults: a damaged line of the log is left out, and not refused after the training.
+    rows = read_log(model_folder / LOG, [])
+    gain = validation_gain(rows)
+    log.info("validation %s; an embedder needs pairs next", gain or "was not done")
+    if merge is not None:
+        merged = write_merged(adaptation.start, model_folder, merge)
+        sys.stdout.write(f"{merged}\n")
+    sys.stdout.write(f"{model_folder}\n")
+    return None
+
+
+def _log_costs_and_choices(adaptation: Adaptation) -> None:
+    """Log what a training costs, on this machine's GPU and on an H100, and why its settings were chosen."""
+    # At the head of the module it would slow every command. `adapt` has loaded it by now.
+    import torch
+
+    model, costs = adaptation.targets.model, adaptation.targets.plan.costs()
     # By name, so that an H100 is not listed twice where this machine's GPU is one.
     gpus = {H100.name: H100}
     if torch.cuda.is_available():
@@ -478,27 +508,3 @@ def adapt(
     )
     for reason in adaptation.advice.values():
         log.info("%s", reason)
-
-    # Train and export the encoder.
-    is_finished = training.train(
-        adaptation.targets,
-        data=data,
-        out=out,
-        config=adaptation.config,
-        stop_file=stop_file,
-    )
-    if not is_finished:
-        return AGAIN
-
-    # Say what validation gained, and write the average with the start.
-    from pretraining.training.log import LOG, read_log, validation_gain
-
-    # The list takes faults: a damaged line of the log is left out, and not refused after the training.
-    rows = read_log(model_folder / LOG, [])
-    gain = validation_gain(rows)
-    log.info("validation %s; an embedder needs pairs next", gain or "was not done")
-    if merge is not None:
-        merged = write_merged(adaptation.start, model_folder, merge)
-        sys.stdout.write(f"{merged}\n")
-    sys.stdout.write(f"{model_folder}\n")
-    return None

@@ -92,7 +92,8 @@ class Cut:
         pair_length = self.shortest + self.longest
         choices = np.uint64(self.longest - self.shortest + 1)
         drawn = counter_hash(pairs, self.seed, _CUT) % choices
-        # The first part's length is one of [shortest, longest], all with the same chance; the second has the rest.
+        # The first part's length is one of [shortest, longest], all with the same chance (a remainder of 64 random
+        # bits favours none that could be noticed); the second has the rest.
         first_length = self.shortest + drawn.astype(np.int64)
         pair_begins = pairs * pair_length
         begins = pair_begins + np.where(is_second, first_length, 0)

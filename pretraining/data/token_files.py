@@ -56,6 +56,7 @@ def part_of(text: str, count: int) -> range:
     """
     # Two numbers of up to six digits, with a slash between them.
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    # Any other text counts as part 0, which is refused below.
     part = parts = 0
     if match is not None:
         part, parts = int(match[1]), int(match[2])

@@ -157,6 +157,7 @@ def find_device(name: str, tflops: float | None = None) -> Device:
             f"unknown device {name!r}; devices are {', '.join(DEVICES)}; give the dense bf16 rate of any other as "
             f"--tflops{nearest(name, DEVICES)}"
         )
+    # An unknown device has an H100's data until its own rate, and the bandwidth that follows, replace them below.
     if device is None:
         device = replace(H100, name=name, memory_gb=None)
     if tflops is None:
