@@ -142,8 +142,8 @@ def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
         data: a folder, or an address with a scheme of `SCHEMES` (`file://` is a folder).
 
     Returns:
-        The folder with manifest, indexes and tokenizer; and None if the shards are there, too. At an address, the
-        folder is a temporary copy, which is removed when the second object is deleted.
+        The folder with manifest, indexes and tokenizer; and None if the folder has the shards as well. At an
+        address, the folder is a temporary copy, which is removed when the second object is deleted.
 
     Raises:
         UserError: the scheme is unknown, or the shards cannot be read.

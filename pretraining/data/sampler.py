@@ -194,6 +194,7 @@ class Order:
         The chunks are sorted by their place in the data. For a number above that of the last block there are none.
         """
         chunk = self.together
+        # Only whole chunks: a block has fewer samples than `block` where that is not a multiple of a chunk.
         per_block = self.block // chunk
         first = block * per_block
         chunks = np.sort(_chunk_order(self, epoch)[first : first + per_block])

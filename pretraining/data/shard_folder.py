@@ -127,7 +127,10 @@ def writing(out: Path) -> Iterator[None]:
     mark_cache(state)
 
     def end_process() -> None:
-        """End this process, which has lost the lease: the process that took it over writes from here on."""
+        """End this process, which has lost the lease: the process that took it over writes from here on.
+
+        A thread calls this, and an error that it raised would not reach the main thread, which writes.
+        """
         os.kill(os.getpid(), signal.SIGTERM)
 
     try:

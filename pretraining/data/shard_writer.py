@@ -70,7 +70,7 @@ def write_shard(
 
     hashes = ["sha256"]
     # MDSWriter only encodes: its own way of compressing takes half as long again. It demands a folder, but writes no
-    # file there.
+    # file there. Without a limit of size, it keeps all records for one shard.
     with tempfile.TemporaryDirectory() as unused:
         writer = MDSWriter(
             columns=MDS_COLUMNS, out=unused, hashes=hashes, size_limit=None
