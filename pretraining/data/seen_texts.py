@@ -28,8 +28,8 @@ class SeenTexts:
         # Each different digest once, sorted, with the place at which it stands first.
         new, first_places = np.unique(np.array(digests, _DIGEST), return_index=True)
         for array in self._arrays:
-            # Where each digest would be inserted: if the array has the digest, it stands there. A digest above
-            # all of the array would come after its end, and is compared with the last one instead.
+            # Where each digest would be inserted: if the array has the digest, it stands there. A digest
+            # above all of the array would come after its end, and is compared with the last one instead.
             places = np.minimum(array.searchsorted(new), len(array) - 1)
             is_absent = array[places] != new
             new, first_places = new[is_absent], first_places[is_absent]
