@@ -103,6 +103,8 @@ def packed_attention(
         k = k.repeat_interleave(groups, dim=1)
         v = v.repeat_interleave(groups, dim=1)
     assert layout.cu_seqlens is not None
+    # Only a layout of the reference (SDPA) has the lengths on the host. One of a GPU kernel, which comes here
+    # because of a soft cap, does not, so the GPU has to be waited for.
     lengths = list(layout.lengths or layout.cu_seqlens.diff().tolist())
     queries = torch.split(q.transpose(0, 1), lengths, dim=1)
     keys = torch.split(k.transpose(0, 1), lengths, dim=1)
@@ -153,10 +155,13 @@ def _in_sequence(
     scores = torch.tanh(products * (scaling / softcap)) * softcap
     if visible is not None:
         scores = scores.masked_fill(~visible, -torch.inf)
+    # (heads, L, L): how much each key counts for each query.
     shares = scores.float().softmax(-1)
     return shares.to(v.dtype) @ v
 
 
+# Outside of compiled graphs: the layout's numbers would be constants there, and a batch with others would
+# need a new graph.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _attend(
     module: nn.Module,
@@ -351,6 +356,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
     def _encode_rows(self, batch: PackedBatch, causal: bool) -> Tensor:
         """Return the features of a packed batch, (T, D), computed with one padded row for each sequence."""
+        # Packed attention gets its direction from the layout, whatever the class. Padded rows are computed by
+        # the class's own attention, which may know no direction.
         if causal and not self.looks_back:
             raise UserError(
                 f"{type(self.inner).__name__} cannot look back only, as CLM does; train it with MLM"
@@ -361,6 +368,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         rows = pad_sequence(sequences, batch_first=True, padding_value=padding)
         # (S, longest): which tokens of each row are real.
         mask = torch.arange(rows.shape[1], device=rows.device) < lengths[:, None]
+        # The way of attending stays the class's own: `_attending` is needed here only for the direction.
         attention = self.config._attn_implementation
         with self._attending(attention, causal), self._features():
             out = self.inner(input_ids=rows, attention_mask=mask.long(), **self._more)
@@ -430,7 +438,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             ids: tokens, (B, L).
             mask: 1 for real tokens and 0 for padding, (B, L); all are real when left out.
             is_causal: whether attention looks back only.
-            attention: transformers' name of how to attend.
+            attention: transformers' name of how to attend. `eager` is its plain reference, which every class
+                has.
         """
         with self._attending(attention, is_causal):
             out = self.inner(input_ids=ids, attention_mask=mask, **self._more)
@@ -447,7 +456,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         """
         config = self.config
         before = config._attn_implementation
-        # None where the configuration has no such field: it is turned to both directions at the end.
+        # None where the configuration itself has no such field: the direction is then the class's default, or
+        # in a field of its own (`directions.FLAG`).
         was_causal = config.__dict__.get("is_causal")
         if before != attention:
             self.inner.set_attn_implementation(attention)
@@ -455,6 +465,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         try:
             yield
         finally:
+            # Between passes a model of unknown direction looks both ways, as it was loaded (`start_weights`).
             turn(config, is_causal=False if was_causal is None else was_causal)
             if before != attention:
                 self.inner.set_attn_implementation(before)
@@ -511,6 +522,8 @@ def check_packing(model: AdaptedModel, where: str) -> None:
     """
     was_training = model.training
     model.eval()
+    # 18 ids, cut into sequences of 11 and 7: of two lengths, so that positions and bounds of the second one
+    # count.
     probes = probe_ids(model.inner.get_input_embeddings())
     first, second = probes[None, :11], probes[None, 11:]
     try:

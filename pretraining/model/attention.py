@@ -96,6 +96,7 @@ class AttentionBackend:
         # Older versions of torch lack this function: `list()` then returns no names.
         listed = getattr(torch_attention, "list_flash_attention_impls", list)
         implementations: list[str] = listed()
+        # torch's own kernels (None) are always there, and not in this list.
         if self.implementation not in (None, *implementations):
             return f"needs a newer torch than {torch.__version__}"
         if not self.module:
@@ -141,7 +142,8 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Attentio
     """Return the layout of a padded (B, L) batch, which is always computed by torch's `scaled_dot_product_attention`.
 
     Only keys are masked, as in Hugging Face models: a padding position also attends to the real tokens and has hidden
-    states, which the paper's QA metric reads. A position that could see nothing at all (causal, with padding on the
+    states, which the paper's QA metric reads: its F1 also counts answers that are predicted at padding (D2 in
+    docs/deviations.md). A position that could see nothing at all (causal, with padding on the
     left) sees itself, so that no NaN arises.
 
     Args:
@@ -149,7 +151,8 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Attentio
             L, L), bool. None if all tokens are real.
         is_causal: whether a token sees only those before it, and itself; a mask of four dimensions already says that.
     """
-    # Taken as it is. To look at its values a GPU would have to be waited for.
+    # Taken as it is. To look at its values a GPU would have to be waited for. It already says the direction,
+    # so none is given.
     if attention_mask is not None and attention_mask.dim() == 4:
         return AttentionLayout(is_causal=False, mask=attention_mask)
     if attention_mask is None or bool(attention_mask.all()):
@@ -165,6 +168,7 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Attentio
     if not bool(mask.any(-1).all()):
         sees_nothing = ~mask.any(-1, keepdim=True)
         mask = mask | (sees_nothing & itself)
+    # The direction is in the mask now: beside a mask, `attention` does not read `is_causal`.
     return AttentionLayout(is_causal=is_causal, mask=mask)
 
 
@@ -271,6 +275,7 @@ def varlen(
     options: dict[str, Any] = {"scale": scale, "window_size": window}
     if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1]:
         options["enable_gqa"] = True
+    # As `Any`: the options that the function has, and so its type, depend on torch's version.
     call: Any = varlen_attn
     # On Hopper torch would choose cuDNN, which plans anew for each shape, and whose version 9.19 gave wrong sums.
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
@@ -319,6 +324,9 @@ def resolve_backend(
 ) -> AttentionBackend:
     """Return the backend to use, and make torch use its kernels.
 
+    A backend that is named is taken as it is, or refused. With `AUTO`, one that cannot run is passed over, down
+    to the reference (`SDPA`), which runs everywhere; a package's kernels also have to compute the right sums.
+
     Args:
         backend: a name in `BACKENDS`, or `AUTO`, which takes the fastest one that can run.
         device: where the model is.
@@ -342,7 +350,8 @@ def resolve_backend(
     for chosen in order:
         if not chosen.problem(device, dtype, head_dim):
             _activate(chosen)
-            # A package's kernels are compared with the reference before they are trusted; torch's own are not.
+            # Nobody has chosen a package's kernels here, so they are compared with the reference before they
+            # are trusted; torch's own are not.
             if not chosen.module or _is_right(chosen, device, dtype, head_dim):
                 return chosen
     return SDPA

@@ -62,12 +62,17 @@ def turn(config: Any, *, is_causal: bool) -> None:
 
     A bidirectional Gemma 3 has half its sliding window on each side. Its class halves the window only when a
     configuration is made, so that is done here.
+
+    The two formulas are those of the class, when it reads a configuration and when it saves one. A token sees
+    those at a distance below the bidirectional window w, so w - 1 to each side: together 2 (w - 1), the window
+    as it is saved.
     """
     if not has_own_flag(config):
         config.is_causal = is_causal
         return
     is_bidirectional = bool(getattr(config, FLAG))
-    if is_bidirectional == is_causal:  # the direction changes
+    # Only if the direction changes: the window must not be halved or doubled twice.
+    if is_bidirectional == is_causal:
         setattr(config, FLAG, not is_causal)
         window = config.sliding_window
         config.sliding_window = 2 * (window - 1) if is_causal else window // 2 + 1
@@ -97,7 +102,7 @@ class Sides:
 
 @torch.no_grad()
 def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
-    """Return ids of tokens to try a model with, (count,), always the same ones.
+    """Return ids of tokens to try a model with, (count,), always the same ones; by default 18, as `sides` takes.
 
     Their rows of the embedding differ, so that outputs tell the tokens apart. (When a vocabulary grows, its new rows
     are equal: to replace one of those tokens by another would change nothing.) Ids repeat only if too few rows differ.
@@ -131,6 +136,10 @@ def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
 @torch.no_grad()
 def sides(outputs: Callable[[Tensor, int], Tensor], probes: Tensor) -> Sides:
     """Return how much the outputs of a few tokens change with the last token, and with padding after them.
+
+    A class may lose sight of later tokens only beside padding, or only without. So of the two changes that the
+    last token makes, with padding and without, the smaller counts: it is large only if the token is seen in both
+    cases.
 
     Args:
         outputs: a function of ids (1, L) and of how many of them are real (the rest is padding), which returns the
@@ -337,7 +346,9 @@ def _sees_sides(
     read_key = sequences[0]
     hidden = arguments[read_key]
     axis = 1 if hidden.shape[0] == 1 else 0  # the positions' axis
-    end = min(_LENGTH, hidden.shape[axis])  # a class may pad its input itself
+    # A class may pad its input itself: positions after those of the eleven tokens are then padding, and do
+    # not count.
+    end = min(_LENGTH, hidden.shape[axis])
     # The second position and the last but one, so that there are positions before and after each.
     early, late = 1, end - 2
 
@@ -345,6 +356,7 @@ def _sees_sides(
         """Return the part's output with noise at one position of its input, or at none."""
         states = hidden.clone()
         if changed is not None:
+            # With its place as the seed, so that a trial always comes out the same.
             generator = np.random.default_rng(changed)
             noise = torch.from_numpy(generator.normal(size=hidden.shape[-1]))
             # A view into `states`; the noise has the size of the largest hidden state.
@@ -391,5 +403,6 @@ def _is_sequence(value: Any) -> bool:
     if not value.is_floating_point():
         return False
     rows_and_positions = value.shape[:2]
-    # One axis is the single row, the other has the positions.
+    # One axis is the single row, the other has the positions: at least four, so that the second is before the
+    # last but one (`_sees_sides`).
     return 1 in rows_and_positions and max(rows_and_positions) >= 4
