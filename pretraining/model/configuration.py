@@ -71,13 +71,21 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         problem = other_architecture(fields)
         if problem:
             raise UserError(problem)
+        # Of these fields only one value is possible, as was just checked. One that is left out must not get
+        # another default of transformers.
         fields = {**OUR_CLASS, **fields}
-        # Older versions of transformers wrote rope_theta as a field of its own, newer ones inside rope_parameters.
+
+        # Rotary positions. Older versions of transformers wrote rope_theta as a field of its own, newer ones
+        # inside rope_parameters.
         rope = fields.pop("rope_parameters", None)
+        # The older name of rope_parameters. Positions are never scaled here (`other_architecture` refuses
+        # that), so it says nothing more.
         fields.pop("rope_scaling", None)
         if isinstance(rope, dict):
             rope_theta = rope.get("rope_theta", rope_theta)
         theta = float(rope_theta)
+
+        # Values that are wrong, but that transformers would take.
         if not isinstance(is_causal, bool):
             raise UserError(
                 f"config: is_causal must be true or false, not {is_causal!r}"
@@ -88,6 +96,8 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
                 raise UserError(
                     f"config: {name} must be at least 0, not {fields[name]}"
                 )
+
+        # transformers checks the types of the rest.
         defaults = {"max_position_embeddings": 2048, "classifier_pooling": "mean"}
         fields["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
         try:
@@ -96,6 +106,8 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
             )
         except StrictDataclassError as error:
             raise UserError(f"config: {' '.join(str(error).split())[:200]}") from None
+        # transformers keeps it only inside rope_parameters; the model and `shape_of` read it as a field of
+        # its own.
         self.rope_theta = theta
         shape = shape_of(self)
         if self.head_dim != shape.head_dim:

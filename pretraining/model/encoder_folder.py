@@ -148,6 +148,8 @@ def write_folder(
                 write_config(making, fields | {PREDICTION_SHIFT: shift})
             if files.width is not None:
                 embedding = Embedding(**content.get(EMBEDDING, {}))
+                # The number of tokens that training read at a time, where the manifest has the training's
+                # settings.
                 longest = content.get("science", {}).get("max_length")
                 mode = MODES[embedding.pooling]
                 write_pooling(making, files.width, mode, longest=longest)
@@ -156,6 +158,8 @@ def write_folder(
                 vector = self_test_vector(making, str(out))
                 # Five digits: the number of threads may change the seventh, and with it the file's hash.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]
+                # The test is of hidden states: it takes their mean, whatever the pooling that the folder
+                # names.
                 test = {"text": _TEXT, "pooling": "mean", "vector": numbers}
                 write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
             # The order matters. The manifest gets the hashes of the files so far, from which the model is loaded; the
@@ -164,6 +168,8 @@ def write_folder(
             write_text(making / "README.md", files.card(content))
             for name, text in texts.items():
                 write_text(making / name, text)
+            # `full` is the environment of packages (`requirements/full.txt`) in which models are trained and
+            # written.
             origin = origin or provenance("full", PACKAGES)
             write_manifest(
                 provenance_path(making, folder=True), origin, _hashes(making)
@@ -185,6 +191,7 @@ def refuse_other_folder(out: Path) -> None:
     if (out / MANIFEST).is_file():
         return
     remedy = "and the model goes there; move them elsewhere or choose another --out"
+    # {}: without a manifest no file there is known to be this package's.
     refuse_strangers(out, {}, remedy)
 
 

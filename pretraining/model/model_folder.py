@@ -157,11 +157,13 @@ def encoder_config(folder: Path) -> EncoderConfig:
         logger.warning(
             "%s: is_causal is missing; the model is treated as bidirectional", path
         )
+    # An older name of the field.
     if "clf_pooling" in fields:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
-    # Of nested fields only those of rotary positions change what is computed.
+    # Of nested fields only those of rotary positions change what is computed. The others are left out, so
+    # that their content, which may be anything, cannot make transformers fail.
     kept = {}
     for name, value in fields.items():
         is_rotary = name.startswith("rope_")
@@ -170,6 +172,8 @@ def encoder_config(folder: Path) -> EncoderConfig:
             kept[name] = value
     try:
         config = EncoderConfig(**kept)
+        # Called for its errors only: a configuration that transformers cannot write again is refused here,
+        # before any weights are read.
         config.to_dict()
     except UserError as error:
         raise UserError(f"{path}: {error}") from None

@@ -122,6 +122,8 @@ def export_trained(
         UserError: `out` holds other things, or the model that was written does not see both sides.
     """
     if start is not None:
+        # `kept`: how vectors are pooled, and the prompts before queries and documents. Trained weights keep
+        # both.
         manifest = {**manifest, EMBEDDING: start.embedding.kept}
     if config is not None:
         files = eurobert_files(state, config, tokenizer_dir)
@@ -230,6 +232,7 @@ def export_llama(folder: Path, out: Path) -> Path:
     # A folder without a manifest of this package only has its name to say.
     manifest = check_model(folder) or {"model": folder.name}
     about = _without(manifest, FILES, "records")
+    # Pooling and prompts, from the files of sentence-transformers in the folder.
     about[EMBEDDING] = kept_embedding(folder).kept
     about["transformers"] = f">={MINIMUM}"
     return write_folder(out, files, about)
@@ -296,12 +299,14 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     out = merged_folder(finished, share)
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
+    # A model that does not record its start cannot be compared with it: that counts as no difference.
     recorded = manifest.get("start", start.identity)
     if recorded["weights"] != start.identity["weights"]:
         raise UserError(
             f"{start.text} has changed since {finished} was trained from it; put the weights back, then run the same "
             "command again"
         )
+    # The seed, 0, only draws a head that a folder lacks. An encoder's vectors do not depend on its head.
     before = load_start(start, 0).state_dict()
     state = load_start(trained, 0).state_dict()
     for name, tensor in state.items():
@@ -384,7 +389,9 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
     mask = start.mask
     special = {**start.tokenizer.special, "mask_token": mask.token}
     if start.tokenizer.end is None and data is not None:
-        # The start names no end of text: it is the one that an option named when the shards were written.
+        # The start names no end of text: it is the one that an option named when the shards were written. The
+        # other special tokens are the start's own, since shards of another tokenizer or mask are refused
+        # (`data_config`).
         special |= read_tokenizer(data).special
     end = special.get("eos_token") or special.get("sep_token")
     special.setdefault("pad_token", end or mask.token)

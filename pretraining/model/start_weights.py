@@ -45,6 +45,9 @@ LM_HEAD = "lm_head.safetensors"
 """File with the untied head of a decoder, which is saved as its class without a head."""
 _MULTIPLE = 64
 """A vocabulary that grows gets a multiple of so many rows."""
+_PLAIN_ATTENTION = "eager"
+"""transformers' name of its plain attention, the only one that every class has: a model is made with it, and
+compared with it (`check_packing`). In packed passes `AdaptedModel` puts its own in place."""
 
 
 def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> EncoderConfig:
@@ -81,12 +84,13 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
             "%s: its documents do not begin with %s, as texts do for the start; write the shards again with "
             "`clm-or-mlm shards --tokenizer %s`",
             data,
+            # The start's tokenizer may also put nothing there, and the shards' something.
             " ".join(words) or "a word of the text",
             start.folder,
         )
     rows = _grown(shape.vocab, start.tokenizer.rows)
     # Of a start of another class only rows and positions are needed: the other sizes may be any.
-    small = type(shape)(
+    small = Shape(
         hidden=8,
         layers=1,
         heads=1,
@@ -351,6 +355,7 @@ def _load_inner(start: Start, seed: int) -> Any:
     Raises:
         UserError: the weights cannot be loaded, do not fit config.json, or lack some of the model without a head.
     """
+    # The configuration is turned to both directions by `_class_of`.
     auto, config = _class_of(start)
     try:
         # transformers draws weights that the files lack from torch's global generator, which is put back afterwards.
@@ -361,8 +366,10 @@ def _load_inner(start: Start, seed: int) -> Any:
                 config=config,
                 dtype=torch.float32,
                 trust_remote_code=False,
-                attn_implementation="eager",
+                attn_implementation=_PLAIN_ATTENTION,
                 use_safetensors=True,
+                # Tensors of another shape than config.json says are then named in `info`, and refused in one
+                # sentence.
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
@@ -373,7 +380,23 @@ def _load_inner(start: Start, seed: int) -> Any:
                 info["missing_keys"] -= head.keys()
     except Exception as error:  # safetensors and transformers raise kinds of their own
         raise unloadable(start, error) from None
-    # Names of tensors, each with its shape in the files and by the configuration; the first name is enough.
+    _check_tensors(start, inner, info)
+    return inner
+
+
+def _check_tensors(start: Start, inner: Any, info: Mapping[str, Any]) -> None:
+    """Refuse weights that do not fit their model or are not all there; warn of a new head and of unused tensors.
+
+    Args:
+        start: the start.
+        inner: the model that transformers made of it.
+        info: what transformers says of the loading, names of tensors by kind: `mismatched_keys` have two shapes
+            each, `missing_keys` are only in the model, `unexpected_keys` only in the files.
+
+    Raises:
+        UserError: as in `_load_inner`.
+    """
+    # A tensor's name, its shape in the files and its shape by the configuration; the first name is enough.
     if info["mismatched_keys"]:
         name, in_file, in_class = min(info["mismatched_keys"])
         raise UserError(
@@ -408,7 +431,6 @@ def _load_inner(start: Start, seed: int) -> Any:
             "is" if len(unused) == 1 else "are",
             type(inner).__name__,
         )
-    return inner
 
 
 def _untied(inner: Any, missing: set[str]) -> list[str]:
@@ -486,7 +508,7 @@ def _from_config(start: Start, rows: int) -> Any:
     try:
         with torch.random.fork_rng(devices=[]), quiet():
             return auto.from_config(
-                config, dtype=torch.float32, attn_implementation="eager"
+                config, dtype=torch.float32, attn_implementation=_PLAIN_ATTENTION
             )
     except Exception as error:  # whatever the code of a class may raise
         raise unloadable(start, error) from None
