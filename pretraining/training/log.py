@@ -7,7 +7,7 @@
 
 `step` counts the updates from random weights on; a training loss is the one before its update. `loss` is in
 nats a predicted token, NaN or Infinity where it is not a number, as Python writes them; `tokens` all tokens so far,
-`batch` the fingerprint of the step's sequences and masks. `pretraining.training.stage` makes the rows.
+`batch` the fingerprint of the step's sequences and masks. `pretraining.training.log_rows` makes the rows.
 After a kill the rows since the last checkpoint are cut off and written again, the same.
 
 What depends on the machine and the hour is in `timings.jsonl` next to it, so that a log has the same bytes when a model
@@ -72,8 +72,9 @@ class LogWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._log = _open_and_cut(path, step)
         self._timings = _open_and_cut(path.with_name(TIMINGS), step)
-        # If the rows have changed since the checkpoint, later ones go on recording the old hash: the export will
-        # compare it with the log and find the difference.
+        # Rows may have been changed by hand since the checkpoint was written. Later checkpoints then go on
+        # recording the old hash (`record`), so that the export, which compares it with the log, still finds
+        # the change.
         self._lost_record: LogRecord | None = None
         if known and log_record(path, known["bytes"]) != known:
             self._lost_record = known

@@ -14,7 +14,10 @@ it by this package. An update is, in this order:
 
     StepData                         the step's batch, its passes and the weights of their tokens
     StageTraining.batch_start        the learning rate is noted
-    PretrainingModel.forward, loss   once a pass, each followed by its backward pass
+    StageTraining.before_forward     once a pass; on a CPU the update may end here, after a request to stop
+    PretrainingModel.forward, loss   once a pass
+    StageTraining.before_backward    once a pass, before its backward pass; the watchdog is told
+    StageTraining.after_backward     once a pass, after its backward pass; the first tells how long training takes
     StageTraining.after_train_batch  the gradient is clipped, its norm noted
     optimizer, rates_by_step         the update, and the learning rate of the next one
     StageTraining.batch_end          the log, and validation when it is time
@@ -25,7 +28,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import signal
 import time
 from dataclasses import dataclass, field
@@ -39,8 +41,6 @@ from composer.loggers import Logger
 from common.errors import UserError, first_line
 from common.processes import AGAIN
 from common.progress import Meter
-from pretraining.plan.devices import mfu
-from pretraining.plan.flops import model_flops_per_token
 from pretraining.plan.study_plan import PlannedStage
 from pretraining.training import checkpoints
 from pretraining.training.composer_parts import (
@@ -54,6 +54,14 @@ from pretraining.training.composer_parts import (
 from pretraining.training.context import TrainingContext
 from pretraining.training.dataloader import StageBatches, StepBatch, prefetched
 from pretraining.training.log import LOG, LogWriter
+from pretraining.training.log_rows import (
+    LogRow,
+    check_finite,
+    complete_row,
+    last_step_to_keep,
+    summary,
+    timings,
+)
 from pretraining.training.network import build_model, compile_model
 from pretraining.training.objectives import ObjectiveBatch
 from pretraining.training.optimizer import (
@@ -72,8 +80,6 @@ from pretraining.training.watchdog import Speed, Watchdog
 
 logger = logging.getLogger(__name__)
 
-LogRow = dict[str, float | int | str]
-"""A row of the log; `LogWriter` moves the fields that were measured on the clock to a file of their own."""
 EARLIER_PRECISION = "earlier_precision"
 """Key in a checkpoint's state and in a model's manifest, where training was resumed in another precision: a table of
 steps, each with the precision in which the model was trained up to that step."""
@@ -185,15 +191,16 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # The checkpoint may be the parent stage's last one: it then records the parent's log, not this stage's.
             if checkpoint is not None and checkpoint.path.parent == self.folder:
                 recorded = state.get(checkpoints.LOG_RECORD)
-            last_row = self._last_step_of_log(checkpoint)
-            self.log = LogWriter(self.folder / LOG, last_row, recorded)
+            last_step = last_step_to_keep(self.folder, checkpoint)
+            self.log = LogWriter(self.folder / LOG, last_step, recorded)
             # Only on a GPU: on a CPU a copy of weights and moments would double their memory and gain no time.
             is_background = ranks.device.type == "cuda"
             self.writer = checkpoints.CheckpointWriter(
                 self.folder, self.log.sync, background=is_background
             )
 
-        # With the step: torch's store keeps what this process reported if it has trained the stage before.
+        # With the step: if these processes have trained the stage before, torch's store still has what they
+        # reported then. Under the same name the watchdog would take those reports for new ones.
         watched = f"{stage.name}@{self.resume_step}"
         self.watchdog = Watchdog(ranks, watched, 60 * config.machine.timeout_minutes)
         self.meter = Meter(stage.name, target, done=self.resume_step, unit="step")
@@ -213,7 +220,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
         Returns:
             True when the target was reached without a request to stop. After False, the command exits with a code that
-            asks to be started again.
+            asks to be started again. A Ctrl-C ends in KeyboardInterrupt instead: nobody wants a restart then.
 
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed; the log says what has been saved.
@@ -256,6 +263,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     if self.writer is not None:
                         problem = self.writer.finish()
                     self._raise_on_all_ranks(problem)
+            # A first Ctrl-C is a request as well, and the checkpoint is saved by now. But whoever pressed it
+            # does not want the command to be started again, as `False` would ask for: it ends as an
+            # interrupt, below.
             if signal.SIGINT in self.requests.signals:
                 raise KeyboardInterrupt
         # Composer turns a KeyboardInterrupt into a SystemExit.
@@ -311,6 +321,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         model = self.context.plan.study.model(stage.models[0])
         schedule = stage_schedule(model, stage, config.optimizer)
         added = additions(config, stage.name, self.folder / "tensorboard", ranks.rank)
+        # With several processes: wraps the model so that gradients are in memory once, not twice.
         views = BucketViews(config.batches.gradients)
         with contextlib.ExitStack() as stack:
             stack.enter_context(quiet_libraries())
@@ -439,7 +450,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         loss = float(state.total_loss_dict["loss/train/total"])
         norm = float(progress.norm)
         sums = self.data.sums()
-        self._check_finite(loss, norm)
+        check_finite(progress.step, loss, norm)
         self.watchdog.mark(progress.step, _BETWEEN)
         self.speed.count(progress.tokens - tokens_before)
         row: LogRow = {
@@ -455,10 +466,10 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
         # Once in a while: the log.
         if progress.step % record.log_every == 0 or progress.step == self.target:
-            row |= self._timings()
+            row |= timings(self.context, self.stage, self.speed.tokens_per_second())
             self._write("train", row)
         if self.context.ranks.rank == 0:
-            self.meter.update(progress.step, self._summary(row))
+            self.meter.update(progress.step, summary(row, progress.rate))
         # Dashboards take numbers: the fingerprint and the device's name are text.
         metrics = {
             key: value for key, value in row.items() if isinstance(value, float | int)
@@ -543,6 +554,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         }
         if self.earlier_precision:
             state[EARLIER_PRECISION] = self.earlier_precision
+        # What a call must agree with to resume from here (`TrainingContext.check`): all that the weights
+        # follow from, and which batches the setting `skip` has left out so far.
         state |= self.context.identity(stage)
         state["interventions"] = self.context.config.interventions(step)
         if self.log is not None:
@@ -609,6 +622,9 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             return None
         loss = sums.total / sums.predicted
         self._write("validation", {"loss": loss, "predicted": sums.predicted})
+        # Whoever adapts an existing model compares learning rates by this loss (docs/build-an-encoder.md), so
+        # it is also shown. The ratio is the share of tokens that are masked, in percent: 0 for CLM, which
+        # masks none.
         if self.context.start is not None:
             logger.info(
                 "%s: validation loss %.3f after step %d, at %g %%",
@@ -621,26 +637,6 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
 
     # The log and messages.
 
-    def _last_step_of_log(
-        self, checkpoint: checkpoints.Checkpoint | None
-    ) -> int | None:
-        """Return the last step whose rows of the log stay; later rows are cut off, since they will be written again.
-
-        Args:
-            checkpoint: the checkpoint that training resumes from.
-
-        Returns:
-            -1 to cut all rows, None to cut none.
-        """
-        saved = checkpoints.checkpoint_steps(self.folder)
-        if not saved:
-            return -1
-        newest = saved[-1]
-        # Resumed from an older checkpoint, the log stays whole: its last rows belong to the newer ones, which stay.
-        if checkpoint != newest:
-            return None
-        return newest.step
-
     def _write(self, split: str, row: LogRow) -> None:
         """Write a row of the log: these fields, and those that every row has; only on the first rank.
 
@@ -650,73 +646,8 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         """
         if self.log is None:
             return
-        stage, step = self.stage, self.progress.step
-        # A masking ratio may change from update to update, but validation always masks at the stage's last one.
-        ratio: float | None = stage.lasting_ratio
-        if split == "train":
-            # The update that led to this step is numbered from 0, so its number is one less.
-            ratio = stage.ratio_at(step - 1)
-        whole_row: dict[str, Any] = {
-            "step": step,
-            "split": split,
-            "objective": stage.objective,
-            "ratio": ratio,
-            "stage": stage.name,
-        }
-        self.log.write(whole_row | row | {"tokens": self.progress.tokens})
-
-    def _timings(self) -> LogRow:
-        """Return the fields of a row that differ from run to run: speed since the last row, memory, the machine.
-
-        `mfu` is the share of the GPUs' peak rate that was reached; it is left out where that rate is not known.
-        """
-        ranks = self.context.ranks
-        speed = self.speed.tokens_per_second()
-        flops = model_flops_per_token(
-            self.context.shape,
-            length=self.context.config.sequences.attended_length,
-            predicted=self.stage.predicted_share,
-        )
-        timings: LogRow = {
-            "tokens_per_second": speed,
-            "memory_gb": ranks.peak_memory(),
-            "device": ranks.device_name,
-            "processes": ranks.world,
-        }
-        utilisation = mfu(speed, flops, ranks.device_name, ranks.world)
-        if utilisation is not None:
-            timings["mfu"] = utilisation
-        return timings
-
-    def _summary(self, row: LogRow) -> str:
-        """Return the progress bar's words on an update.
-
-        Args:
-            row: the update's row of the log, with timings only when it was time to write them.
-        """
-        words = f"loss {row['loss']:.3f}" if "loss" in row else "no target"
-        words += f", rate {self.progress.rate:.3g}"
-        if "tokens_per_second" in row:
-            words += f", {row['tokens_per_second']:,.0f} tokens/s"
-        if "mfu" in row:
-            words += f", MFU {row['mfu']:.1%}"
-        return words
-
-    def _check_finite(self, loss: float, norm: float) -> None:
-        """Refuse an update whose loss or gradient is not a finite number, before it reaches a checkpoint."""
-        if math.isfinite(loss) and math.isfinite(norm):
-            return
-        step = self.progress.step
-        remedy = "at the first step, the weights to start from are not finite or the rate is far too high"
-        if step > 1:
-            # The setting `skip` numbers batches from 0: that of the update to this step is one less.
-            remedy = (
-                "earlier checkpoints are untouched; to resume from the last one, rerun the command with one change, "
-                f"for example --set skip={step - 1}:10 (skips ten batches)"
-            )
-        raise UserError(
-            f"the loss at step {step} is {loss} and the gradient norm is {norm}; {remedy}"
-        )
+        step, tokens = self.progress.step, self.progress.tokens
+        self.log.write(complete_row(row, split, self.stage, step=step, tokens=tokens))
 
     def _say_how_long(self, what: str, seconds: float, batch: ObjectiveBatch) -> None:
         """Log how long the remaining updates take on a CPU, where training starts from an existing model.
