@@ -78,6 +78,7 @@ def check_free(folder: Path) -> None:
         # A complete checkpoint, whose files are compared with their hashes when it is loaded.
         if (path / _STATE).is_file():
             continue
+        # {}: without its record, no file there is known to be this package's, except temporary ones.
         others = strangers(path, {})
         if others:
             raise UserError(
@@ -317,11 +318,14 @@ class CheckpointWriter:
         """
         # Wait for the checkpoint before this one, so that at most one copy of the tensors is in memory.
         problem = self.finish()
-        # A checkpoint of this step that exists already stays as it is.
+        # A checkpoint of this step that exists already stays as it is: training that has resumed from an
+        # older one computes the same again.
         is_there = (_place(self._folder, step) / _STATE).is_file()
         if problem is not None or is_there:
             return problem
         tensors = tensors_of(model, optimizer, copied=self._background)
+        # This step as well: if training has resumed from an older checkpoint, the newest one, which `prune`
+        # always keeps, is another.
         kept_steps = [*keep, step]
         self._pending = self._pool.submit(
             self._write, step, tensors, dict(state), kept_steps

@@ -60,6 +60,7 @@ class TrainingContext:
             UserError: the data does not fit the model or the settings, or there are more processes than sequences in
                 a batch.
         """
+        # The type of matrix products.
         config = self.config
         is_gpu = self.ranks.device.type == "cuda"
         precision = config.machine.precision
@@ -67,8 +68,10 @@ class TrainingContext:
             raise UserError(
                 "precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32"
             )
-        self.start = self.targets.start
         self.bf16 = precision == "bf16" or (precision == "auto" and is_gpu)
+
+        # The model's configuration, from its size, its start and the shards' tokenizer.
+        self.start = self.targets.start
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
         self.data_folder, remote = find_shards(self.source)
@@ -86,6 +89,9 @@ class TrainingContext:
             # Reading `identity` hashes the start's files. That must be before they are loaded: they may change later.
             _ = self.start.identity
             self.model_config = data_config(self.start, tokenizer, str(self.source))
+
+        # The data, which are laid out in passes by the microbatch. 0 in the settings: it is to be chosen
+        # here.
         if not config.batches.microbatch:
             batches = replace(config.batches, microbatch=self._microbatch())
             self.config = config = replace(config, batches=batches)
@@ -114,9 +120,11 @@ class TrainingContext:
         is_compiled = config.machine.compile != "off"
         if start is not None and ranks.device.type == "cpu":
             return max(1, _CPU_PASS_TOKENS // length)
-        # Memory was counted and measured only for bf16, and without a start only for compiled blocks.
+        # The memory of a pass is known only in bf16: it was counted and measured only there. Without a start
+        # it is known only for compiled blocks.
         if not self.bf16 or (start is None and not is_compiled):
             return TRAINING.device_batch
+        # Of this moment, in which the model is not on the GPU yet: weights and optimizer have to fit as well.
         free_bytes, _ = torch.cuda.mem_get_info(ranks.device)
         free_gb = free_bytes / 1e9
         if start is None or (start.is_our_class and is_compiled):
@@ -194,6 +202,9 @@ class TrainingContext:
         Raises:
             UserError: the sentence names the first difference and what to do about it.
         """
+        # `identity` is what all weights of the stage follow from. `interventions` are batches that were left
+        # out by hand so far (the setting `skip`): later ones may still change.
+        #
         # Training from random weights records no `start`. It must then be missing, for which `get` below returns None.
         wanted = {
             "start": None,
@@ -205,7 +216,8 @@ class TrainingContext:
         recorded["science"] = {"gradients": "fp32"} | (recorded["science"] or {})
         interventions = recorded["interventions"]
         if interventions and not interventions.get("peak_lr_from"):
-            # Earlier versions also recorded changes of the peak rate. Without such a change only `skip` is compared.
+            # Earlier versions could also change the peak rate, and always recorded that field. Where it is
+            # empty, nothing was changed, and only `skip` is left to compare.
             recorded["interventions"] = {"skip": interventions.get("skip")}
         differs = first_difference(recorded, wanted)
         if differs is None:

@@ -158,7 +158,7 @@ class Data:
         )
         """The order in which samples are trained on, epoch after epoch."""
         self._opened: set[tuple[int, int]] = set()
-        """Epoch and number of the block of samples after which shards were last opened ahead."""
+        """Epoch and number of the block of samples after which shards were last opened ahead; empty before that."""
 
     def step(
         self,
@@ -214,6 +214,7 @@ class Data:
 
         Samples are shuffled in blocks (`Order`). A shard is decompressed when it is first read, so the first step of a
         block would have to wait for all shards of the block. They are opened here while the block before it is read.
+        A block consists of stretches: samples that are next to each other in the data, and so in few shards.
 
         Args:
             step: number of a batch; the shards of the block after its own are opened.
@@ -227,6 +228,7 @@ class Data:
         firsts, ends = self.order.stretches(epoch, block + 1)
         if (epoch, block) in self._opened or not len(firsts):
             return None
+        # Only the last block is remembered, since steps rise.
         self._opened = {(epoch, block)}
         # Every `parts`-th stretch of samples, so that together the processes open all.
         work = firsts[part::parts], ends[part::parts]
@@ -308,7 +310,7 @@ class Data:
         sequences: list[Tokens] = []
         sample_of: list[int] = []
         spans = zip(begins.tolist(), ends.tolist(), strict=True)
-        for place, (begin, end) in enumerate(spans):
+        for index, (begin, end) in enumerate(spans):
             tokens = stream.read(begin, end)
             if tokens.min() < 0 or tokens.max() >= self._vocab_size:
                 raise UserError(
@@ -322,7 +324,7 @@ class Data:
             for part in parts:
                 ids.append(begin + part.start)
                 sequences.append(tokens[part])
-                sample_of.append(place)
+                sample_of.append(index)
         packed = PackedBatch.of(
             sequences, ids, epoch=epoch, max_length=batches.max_length
         )

@@ -37,7 +37,7 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
     config, device = context.config, context.ranks.device
     model: Trained
     if context.start is not None:
-        start, shape = context.start, context.model_config
+        start = context.start
         if is_seeded:
             model = load_corrected(start, config.seed)
             # Checkpoints record the start's hashes, which were computed earlier: the files must still be the same.
@@ -45,7 +45,8 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
             # Now rather than after the last step: refuse a start whose trained weights could not be exported.
             try_export(start, model, context.data_folder / "tokenizer")
         else:
-            model = network_of(start, shape)
+            model = network_of(start, context.model_config)
+        # transformers hands over a loaded model in evaluation mode.
         model.train()
     else:
         model = EuroBertForMaskedLM(context.model_config)

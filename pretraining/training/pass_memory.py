@@ -53,7 +53,8 @@ def measured_gb(
         several: whether several GPUs share the work.
     """
     model = network_of(start, model_config).to(device).train()
-    # Only `AdaptedModel` has the attribute: not every configuration of transformers says it.
+    # `AdaptedModel` computes the dimension of a head, which not every configuration of transformers has. Our
+    # own class has it in its configuration.
     head_dim = getattr(model, "head_dim", 0) or model.config.head_dim
     backend = resolve_backend(config.machine.backend, device, torch.bfloat16, head_dim)
     model.set_attention_backend(backend.name)

@@ -14,9 +14,9 @@ The loop is read from top to bottom in seven files:
     composer_parts   model, batches and gradients in the form in which Composer takes them
     optimizer        AdamW, its state in a checkpoint, and the rate of a step
 
-Next to them: `validation` measures a stage, `checkpoints` and `log` write what is kept, `ranks` says which process of
-the job this is, `watchdog` which process hangs or is slow, `pass_memory` how much memory a forward and backward pass of
-another library's class takes.
+Next to them: `validation` measures a stage, `checkpoints`, `log` and `log_rows` write what is kept, `ranks` says
+which process of the job this is, `watchdog` which process hangs or is slow, `pass_memory` how much memory a
+forward and backward pass of another library's class takes.
 
 <out>/stages/<stage>/step-<n>/   checkpoints: the newest, and those at which other stages branch off
 <out>/stages/<stage>/log.jsonl   its log; TensorBoard's files are next to it
@@ -97,6 +97,8 @@ def train(
         raise UserError(
             f"{stop_file} already exists and would stop training at once; remove it first"
         )
+
+    # What this call shares with its stages.
     model, start = targets.model, targets.start
     assert bool(model.start) == (start is not None), (
         "a model with a start is never trained from random weights"
@@ -116,6 +118,8 @@ def train(
         ranks=ranks,
         stop_file=stop_file,
     )
+
+    # Refused before any update: a model that could not be exported after the last one.
     model_folder = out / "models" / model.name
     last, last_step = targets.stages[-1]
     ends_causal = OBJECTIVES[last.objective].is_causal
@@ -127,10 +131,14 @@ def train(
     if targets.is_model:
         refuse_other_folder(model_folder)
         check_tokenizer(context.data_folder, context.data.manifest)
-    # A finished model is checked before it is left as it is: a damaged one is refused.
+
+    # A finished model is checked before it is left as it is: a damaged one is refused. Every process looks:
+    # all of them have to return here, or none.
     if targets.is_model and _is_finished(context, last, last_step, model_folder):
         logger.info("%s: nothing to do; the model is complete", model_folder)
         return True
+
+    # The stages, and then the model's folder.
     for stage, target in targets.stages:
         if not _train_stage(context, stage, target):
             return False
@@ -158,6 +166,7 @@ def _is_finished(
     remedy = "remove its folder and run the same command to write it again from its last checkpoint"
     manifest = check_model(model_folder, remedy)
     if manifest is None:
+        # A manifest that `check_model` takes for another tool's, since it has no seal.
         if (model_folder / MANIFEST).is_file():
             raise UserError(
                 f"{model_folder / MANIFEST} has no seal, so an earlier version wrote it; {remedy}"
@@ -194,6 +203,9 @@ def export_checkpoint(
     folder, _remote = find_shards(data)
     state = checkpoints.load_state(saved)
     shards = load_manifest(folder)
+
+    # Tokenizer and start must be those of the checkpoint's training. Of the start's hashes only those of the
+    # weights have to agree.
     check_tokenizer(folder, shards)
     if state["tokenizer"] != shards["tokenizer"]["sha256"]:
         raise UserError(
@@ -220,6 +232,8 @@ def export_checkpoint(
             start.text,
             checkpoint,
         )
+
+    # What the export says of itself.
     shape = read_settings(Shape, state["shape"], str(checkpoint))
     manifest = {
         "model": f"{state['stage']} at step {state['step']}",
@@ -230,6 +244,8 @@ def export_checkpoint(
         # These two describe the checkpoint's own files.
         if key not in ("files", "format"):
             manifest[key] = value
+
+    # The folder.
     is_causal = OBJECTIVES[state["objective"]].is_causal
     config = export_config(start, shape, shards["tokenizer"], is_causal=is_causal)
     weights = checkpoints.load_weights(saved)
@@ -311,6 +327,8 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
     check_tokenizer(context.data_folder, data)
     rows, lacks = _log_rows(context, stages, model.steps)
     log = log_text(rows)
+
+    # Only the log.
     existing = check_model(model_folder)
     if existing is not None:
         # The model is finished but its log was deleted. The stages' logs replace it if they give the same bytes, whose
@@ -323,6 +341,8 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
                 model_folder / LOG,
             )
         return
+
+    # The whole model.
     is_causal = OBJECTIVES[last.objective].is_causal
     config = export_config(
         context.start, context.shape, data["tokenizer"], is_causal=is_causal
@@ -487,11 +507,12 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
         os._exit(AGAIN)
 
     with ExitStack() as stack:
+        # Who else holds the lock: `try_lease` gives None if this job has it now.
         holder = None
         if ranks.rank == 0:
             holder = stack.enter_context(try_lease(path, end_process))
         # Only the first rank asks for the lock. If another job holds it, all ranks of this job must end: they would
-        # otherwise wait for the first one for ever.
+        # otherwise wait for the first one for ever. The others learn of it from the sum, to which they add 0.
         if ranks.total(holder is not None)[0]:
             raise UserError(
                 f"{folder}: {holder or 'another process'} is training {name}; wait for it, then run the same command "

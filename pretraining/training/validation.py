@@ -137,8 +137,10 @@ def log_cpu_time(
     if context.start is None or context.ranks.device.type != "cpu":
         return
     batches = context.config.batches
+    # Up to the end of the model, through its later stages.
     updates = context.targets.model.steps - step
-    # Of one rank: its sequences of an update, and the passes that they fill.
+    # The ranks work side by side, so one rank's passes count: its sequences of an update, and the passes that
+    # they fill.
     sequences = math.ceil(batches.global_batch / context.ranks.world)
     passes = updates * math.ceil(sequences / batches.microbatch)
     logger.info(

@@ -63,6 +63,8 @@ class Watchdog(AbstractContextManager["Watchdog"]):
             seconds: time without progress after which the job is ended.
         """
         self._ranks, self._name, self._seconds = ranks, name, seconds
+        # At most a twentieth, so that the `_LOOKS` reports that `_end` waits for take at most a fifth of
+        # `seconds`.
         self._beat = min(_MOST_BEAT, seconds / 20)
         """Seconds between reports."""
         self._position = 0, 0
@@ -131,6 +133,8 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         behind the others. The first rank that has not stopped logs the message for all.
         """
         world = range(self._ranks.world)
+
+        # Two looks at all reports, some beats apart.
         try:
             before = self._reports()
             for _ in range(_LOOKS):
@@ -142,6 +146,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
             # the same as before, so that it counts as stopped, and the others' are new.
             before = {0: _Report(0, 0, 0, "the first node")}
             after = before | {rank: _Report(0, 0, 0, "") for rank in world[1:]}
+
         # The ranks that have stopped: without a report, or with the same report as before.
         lost = []
         for rank in world:
@@ -155,10 +160,14 @@ class Watchdog(AbstractContextManager["Watchdog"]):
             least, most = min(positions.values()), max(positions.values())
             if least < most:
                 lost = [rank for rank in world if positions[rank] == least]
-        # If all ranks seem to have stopped, the first one logs the message.
-        running = [rank for rank in world if rank not in lost] or [0]
+
+        # The looks took time, in which training may have moved on.
         if self._over.is_set() or not self._is_late():
-            return  # training was only slow: it has moved on since
+            return
+
+        # One sentence from one process, and the end of all. If all ranks seem to have stopped, the first one
+        # logs it.
+        running = [rank for rank in world if rank not in lost] or [0]
         if self._ranks.rank == running[0]:
             logger.error("%s", self._sentence(lost, after))
         else:
