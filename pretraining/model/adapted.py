@@ -304,6 +304,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         with torch.no_grad():
             both = self.plain(probes, is_causal=False)
             causal = self.plain(probes, is_causal=True)
+        # As much counts as a change of outputs in `directions` as well (`_SEEN`).
         return _gap(both, causal) > 1e-6
 
     def set_attention_backend(self, backend: str) -> None:

@@ -378,10 +378,12 @@ def _is_right(
 
     They must be active (`_activate`). Their compiler or the driver may fail, and a version may compute other sums.
     """
+    # One token, and lengths that are no multiples of the blocks that kernels compute.
     lengths, generator = (1, 30, 300), torch.Generator().manual_seed(0)
     bounds = torch.tensor((0, *lengths), device=device).cumsum(0)
     narrow = []
-    # Queries, keys, values, and the gradient of the output, by their numbers of heads.
+    # Queries, keys, values, and the gradient of the output, by their numbers of heads: two query heads share
+    # a key head.
     for heads in (4, 2, 2, 4):
         tensor = torch.randn(sum(lengths), heads, head_dim, generator=generator)
         narrow.append(tensor.to(device, dtype))

@@ -105,6 +105,7 @@ def _loss_and_error(
     norm = exponentials.sum(dim=1, keepdim=True)
     # Cross-entropy: the log of the sum of all exp(logit), minus the target's logit.
     losses = (norm.log() + top - target_logits).where(has_target, 0)
+    # (N, 1): how much a position counts in the loss, which is 0 without a target.
     factor = has_target.to(wide.dtype)
     if weights is not None:
         losses, factor = losses * weights, factor * weights
@@ -202,6 +203,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients by the arguments of `forward`, scaled by the one that arrives for the summed loss."""
+        # A scalar: the gradient of whatever is computed from the summed loss, by that sum.
         (scale,) = grads
         grad_hidden, grad_weight = ctx.saved_tensors
         if grad_hidden is not None:

@@ -305,6 +305,7 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
     one_sided = []
     for part, (args, kwargs) in inputs.items():
         sees = _sees_sides(part, args, kwargs)
+        # A part that sees neither side computes each position by itself, as a feed-forward layer does.
         if sees in ((True, False), (False, True)):
             one_sided.append(part)
     innermost = []

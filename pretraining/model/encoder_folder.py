@@ -246,6 +246,7 @@ def self_test_vector(
     Raises:
         UserError: the model cannot be loaded, or an output does not depend on tokens on both of its sides.
     """
+    # The model as plain transformers loads it, and what it makes of the text.
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         with quiet():
@@ -271,12 +272,14 @@ def self_test_vector(
             f"{name} cannot be loaded with transformers: {cause}; is it a whole model?"
         ) from None
 
-    # Otherwise the message below would come, and mislead: NaN does not count as a change of an output.
+    # Without this check the message on directions below would come, and mislead: NaN does not count as a
+    # change of an output.
     if not hidden.isfinite().all():
         raise UserError(
             f"{name} has outputs that are no numbers; fetch or train the model again"
         )
 
+    # Whether it looks both ways.
     def outputs(ids: Tensor, length: int) -> Tensor:
         """Return the hidden states of ids (1, L) whose first `length` are real."""
         states: Tensor = model(

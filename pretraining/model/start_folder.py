@@ -347,7 +347,8 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
     # Fields of the start that are no longer true: how its objective shifted predictions, and labels of a removed head.
     for name in (PREDICTION_SHIFT, *_LABELS):
         fields.pop(name, None)
-    # Families with a field of their own for the direction have it in their saved configuration already.
+    # Both directions, whatever the last objective was (`export_trained`). Families with a field of their own
+    # for the direction have it in their saved configuration already.
     if has_own_flag(config):
         fields.pop("is_causal", None)
     else:

@@ -243,6 +243,8 @@ def as_loaded(start: Start) -> Start:
     """
     if start.is_own:
         return start
+
+    # The embedding and the head, by their names in the files.
     names = _names_of(start)
 
     def in_file(name: str) -> str | None:
@@ -258,6 +260,8 @@ def as_loaded(start: Start) -> Start:
     embedding, head = in_file(names.embedding), in_file(names.head)
     # A tied head may be left out of the files.
     present = [name for name in (embedding, head) if name]
+
+    # How many rows they have, and whether they are one tensor.
     rows = [start.tensors[name].shape[0] for name in present]
     if len(set(rows)) > 1:
         raise UserError(
@@ -268,6 +272,8 @@ def as_loaded(start: Start) -> Start:
     if embedding and head:
         is_apart = not torch.equal(_tensor(start, embedding), _tensor(start, head))
     corrected = _corrected(start, rows[0] if rows else start.shape.vocab, is_apart)
+
+    # What config.json says otherwise.
     for field, actual in corrected.config.items():
         stated = start.config.get(field)
         if stated == actual:

@@ -92,6 +92,7 @@ def compile_model(
         return "off"
     tuned = {"coordinate_descent_tuning": True} if wanted == "tuned" else None
     model.compile_blocks(options=tuned)
+    # Backward as well: that pass has a compiled graph of its own.
     try:
         with torch.autocast(device.type, torch.bfloat16, enabled=context.bf16):
             loss_sum(model, batch().to(device)).mean.backward()  # type: ignore[no-untyped-call]
