@@ -151,28 +151,18 @@ class TaskFigure(FigureSpec):
         name is too long, a legend names them all.
         """
         first_task = next(iter(TASKS))
-        # From a size of the paper to the size of a small study that stands for it: `610M` to `0.23M`.
         sizes = data.attrs.get("sizes", {})
-        # Some figures have a series for each size.
-        data = data.assign(series=data["series"].replace(sizes))
-        papers_looks = {}
-        for name, papers_look in self.looks.items():
-            papers_looks[sizes.get(name, name)] = papers_look
-        look = looks_of(data["series"], papers_looks)
+        data, look = self._with_own_sizes(data, sizes)
         # The title of a figure of one series says what the series is.
         has_names = len(self.looks) != 1
         widths = [inches(name, bold=True) for name in look]
         is_narrow = max(widths, default=0.0) < _LONGEST
         names_at_ends = has_names and is_narrow and names_fit(data, first_task)
-        x_label = self.x_label
-        # There is no room for the M of every size below its group, so that the label of the axis says the unit.
-        if sizes and self.groups and self.x_label:
-            x_label = f"{self.x_label} (million parameters)"
         named = look if has_names else {}
         drawing, axes = make_page(
             heading=heading,
             panels=task_panels(),
-            x_label=x_label,
+            x_label=self._x_label(sizes),
             caption=caption,
             look=named,
             legend=has_names and not names_at_ends,
@@ -190,13 +180,37 @@ class TaskFigure(FigureSpec):
             super().draw_panel(data, panel, ax)  # raises the UserError
         panels = {task_panel.name: task_panel for task_panel in task_panels()}
         task_panel = panels[panel]
-        look = looks_of(data["series"], self.looks)
         sizes = data.attrs.get("sizes", {})
+        data, look = self._with_own_sizes(data, sizes)
         self._draw_panels({panel: ax}, data, look, sizes)
-        ax.set(title=task_panel.title, xlabel=self.x_label, ylabel=task_panel.unit)
+        x_label = self._x_label(sizes)
+        ax.set(title=task_panel.title, xlabel=x_label, ylabel=task_panel.unit)
         # As in `draw`, the title of a figure of one series says what the series is.
         if len(self.looks) != 1:
             ax.legend(handles=line_handles(look))
+
+    def _with_own_sizes(
+        self, data: pd.DataFrame, sizes: Mapping[str, str]
+    ) -> tuple[pd.DataFrame, dict[str, Look]]:
+        """Return the data and the look of each series; series that the paper names by a size have the study's own size.
+
+        Args:
+            data: the points of the figure, with the paper's names of series.
+            sizes: from a size of the paper to the size of a small study that stands for it, `610M` to `0.23M`; empty
+                for the paper's.
+        """
+        renamed = data.assign(series=data["series"].replace(sizes))
+        papers_looks = {}
+        for name, papers_look in self.looks.items():
+            papers_looks[sizes.get(name, name)] = papers_look
+        return renamed, looks_of(renamed["series"], papers_looks)
+
+    def _x_label(self, sizes: Mapping[str, str]) -> str:
+        """Return the label of the x axis; `sizes` as in `_with_own_sizes`."""
+        # There is no room for the M of every size below its group, so that the label of the axis says the unit.
+        if sizes and self.groups and self.x_label:
+            return f"{self.x_label} (million parameters)"
+        return self.x_label
 
     def _draw_panels(
         self,
@@ -209,9 +223,8 @@ class TaskFigure(FigureSpec):
 
         Args:
             axes: by task; those of a task's second row by the task's name with `DIFFERENCES` after it.
-            data: the points of the figure.
-            look: the look of each series.
-            sizes: from a size of the paper to the size of a small study that stands for it; empty for the paper's.
+            data, look: the points of the figure and the look of each series, as `_with_own_sizes` returns them.
+            sizes: as in `_with_own_sizes`.
         """
         rows_of_task = {}
         for task in TASKS:

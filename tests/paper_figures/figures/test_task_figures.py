@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from common.errors import NotApplicableError, UserError
 from paper_figures.drawing.style import paper_style
 from paper_figures.words import alt_text, missing, missing_sentence
 from pretraining.paper_models import FIGURE_MODELS
-from tests.paper_figures.drawn import PUBLISHED
+from tests.paper_figures.drawn import PUBLISHED, collected
 from tests.paper_figures.made_up import (
     ALL_MODELS,
     from_runs,
@@ -98,3 +100,34 @@ def test_figure_11_is_refused_without_its_two_stage_model() -> None:
     ):
         figure.collect(PUBLISHED)
     assert set(figure.collect(WHOLE)["panel"]) == {"SC", "TC", "QA", "IR"}
+
+
+def lines_of(ax: Axes) -> dict[str, list[tuple[float, float]]]:
+    """Return the points of each series' line by its name; nan where the line is broken."""
+    return {
+        str(line.get_label()): np.asarray(line.get_xydata(), float).tolist()
+        for line in ax.lines
+        if not str(line.get_label()).startswith("_")
+    }
+
+
+def test_panel_of_a_small_study_has_its_sizes_and_gaps() -> None:
+    figure, whole = paper_figure(3), collected("3", "miniature").data
+    lacks_one = whole[whole["model"] != "610m-mlm40-42k"]
+    with paper_style():
+        ax = Figure().subplots()
+        figure.draw_panel(lacks_one, "SC", ax)
+        page = figure.draw(lacks_one, "", "")
+    np.testing.assert_equal(lines_of(ax), lines_of(page.axes[0]))
+    assert np.isnan(lines_of(ax)["0.23M"]).any()
+    legend = ax.get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["0.15M", "0.23M", "0.42M"]
+
+
+def test_panel_of_a_small_study_says_the_unit_of_its_sizes() -> None:
+    ax = Figure().subplots()
+    with paper_style():
+        paper_figure(2).draw_panel(collected("2", "miniature").data, "SC", ax)
+    assert ax.get_xlabel() == "Model size (million parameters)"
