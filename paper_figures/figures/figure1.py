@@ -31,7 +31,7 @@ from paper_figures.figures.figures2_11 import (
 )
 from paper_figures.figures.task_figures import (
     AxisPosition,
-    collect,
+    collect_points,
     continued_only,
     describe_points,
     expected_points,
@@ -75,13 +75,13 @@ class _Overview(FigureSpec):
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
         """Return the rows of both panels; a model may be in both."""
-        shares = collect(self, position_by_share, inputs)
+        shares = collect_points(self, position_by_share, inputs)
         # An own model may continue a base model of the paper that is not in this figure: that one is drawn as well.
-        base_and_cpt = collect(self, before_and_after, inputs, others=True)
+        base_and_cpt = collect_points(self, before_and_after, inputs, any_of_paper=True)
         cpt = continued_only(base_and_cpt, STARTS, inputs.source.study_models)
         parts = []
         for panel, rows in ((_SHARE, shares), (_CPT, cpt)):
-            # `collect` returns all four tasks, each as a panel of its name.
+            # `collect_points` returns all four tasks, each as a panel of its name.
             of_task = rows[rows["panel"] == "SC"]
             if len(of_task):
                 parts.append(of_task.assign(panel=panel))
@@ -125,6 +125,8 @@ class _Overview(FigureSpec):
             x_label="",
             caption=caption,
             look=looks_of_cpt,
+            # Names of the second panel have their room right of it. Own models add series to the first panel, whose
+            # names are written into the gap between the two.
             gap=1.0,
             named=1,
         )

@@ -12,15 +12,17 @@ from functools import partial
 import pandas as pd
 
 from common.errors import NotApplicableError
+from paper_figures.comparisons import (
+    above_mlm_alone,
+    best_points,
+    count_ahead,
+    last_differences,
+)
 from paper_figures.drawing.style import CLM, MLM, RAMP_BLUE, RAMP_PURPLE
 from paper_figures.figure import FigureInputs
 from paper_figures.figures.task_figures import (
     AxisPosition,
     TaskFigure,
-    above_mlm_alone,
-    best_points,
-    count_ahead,
-    last_differences,
     size_rank,
 )
 from pretraining.models import Model, format_steps
@@ -134,8 +136,9 @@ def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None)
         model: the model.
         words: how the name begins; empty words are left out.
         steps: the budget of all the paper's models of the figure; 0: they differ, and every name has its budget.
-        ratio: the masking ratio of all the paper's models of the figure, on whose x axis is the share of CLM; None: no
-            name has the objectives.
+        ratio: the masking ratio of all the paper's models of the figure, for figures with the share of CLM on the x
+            axis: objectives other than CLM and then MLM at this ratio are in the name. None: no name has the
+            objectives, since the rule takes only MLM.
     """
     own_mix = ""
     if ratio:
@@ -169,7 +172,7 @@ def by_flops(model: Model) -> AxisPosition | None:
 
 def _round_flops(flops: set[float]) -> list[float]:
     """Return the ticks of a logarithmic axis that shows these FLOPs (in 1e20): 1, 2 and 5 times powers of ten."""
-    # Ticks may be a little beyond the points, as the axis is.
+    # A tick may be up to a factor of 1.3 beyond the points; `draw_lines` widens the axis to its ticks.
     low, high = min(flops) / 1.3, max(flops) * 1.3
     ticks = []
     # From 1e16 to 5e25 FLOPs.
@@ -264,7 +267,7 @@ FIGURES = (
         looks=OBJECTIVE_LOOKS,
         x_label="Model size",
         groups=lambda sizes: sorted(sizes, key=size_rank),
-        others="Others",
+        unknown_group="Others",
         compared_with=partial(_same_x, pair=("MLM", "CLM")),
         said=partial(count_ahead, pair=("MLM", "CLM"), what="sizes"),
         note="42K steps, masking ratio 40 %.",

@@ -6,16 +6,14 @@ numbers, a series is drawn as a line of markers. If they are words, such as size
 which the points of all series stand side by side.
 
 The data of a figure are a frame with a row for each point and the columns `FIGURE_COLUMNS`. Models that the paper does
-not have are called own models. A point is clearly above another if the difference of their scores is significant after
-Holm's adjustment for all comparisons that are tested together.
+not have are called own models. When a point is clearly above another is said in `paper_figures.comparisons`.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,13 +21,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.claims.owners import owned_pairs
-from analysis.claims.statements import difference
 from analysis.records import records
-from analysis.statistics.inference import holm
 from benchmarks.protocol import TASKS
 from common.errors import UserError
-from common.level import ALPHA
+from paper_figures.comparisons import ComparedPoint, with_clear, with_gaps
 from paper_figures.drawing.marks import (
     draw_differences,
     draw_groups,
@@ -45,7 +40,7 @@ from paper_figures.drawing.page import (
     task_panels,
 )
 from paper_figures.drawing.style import GREY, SMALLEST, Look, looks_of
-from paper_figures.figure import CLEAR, FIGURE_COLUMNS, GAPS, FigureInputs, FigureSpec
+from paper_figures.figure import CLEAR, FIGURE_COLUMNS, FigureInputs, FigureSpec
 from pretraining.models import Model, arm_of
 from pretraining.paper_models import MODELS, find_model
 
@@ -66,10 +61,6 @@ class AxisPosition(NamedTuple):
 
 PositionRule = Callable[[Model], AxisPosition | None]
 """A figure's rule: a model's position, or None for a model that the figure does not show."""
-
-ComparedPoint = Callable[[str, float | str], tuple[str, float | str] | None]
-"""A figure's rule: from the series and x of a point to the series and x of the point that it is compared with in the
-same panel, or None for a point that is not compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +89,9 @@ class TaskFigure(FigureSpec):
     compared_with: ComparedPoint | None = None
     """The point with which another is compared; `said` counts the points that are clearly above theirs. None: no points
     are compared."""
-    others: str = ""
-    """The group of the models about which nothing is known but their name; empty: they are not drawn."""
+    unknown_group: str = ""
+    """For a figure of groups: the name of the group of models about which nothing is known but their name. Empty: they
+    are not drawn."""
     continued: bool = False
     """Whether it compares base models with the models that continue their training. Base models that no model continues
     are then left out, unless their series is one of `looks`."""
@@ -116,7 +108,7 @@ class TaskFigure(FigureSpec):
         return {"label": self.x_label, "log": self.log_x, "expected": expected}
 
     def collect(self, inputs: FigureInputs) -> pd.DataFrame:
-        """Return the rows of the figure's points, of the paper's models and of own models (`collect` of this module).
+        """Return the rows of the figure's points, of the paper's models and of own models (`collect_points`).
 
         Figures with a second row also have the columns `GAPS`, figures that compare points the column `CLEAR`. The
         frame's `attrs` hold as `sizes` what a small study calls the paper's sizes (`StandIns.sizes`).
@@ -125,16 +117,20 @@ class TaskFigure(FigureSpec):
             UserError: the source has no point of the figure.
         """
         # An own model may continue a base model of the paper that the figure does not show: that one is drawn too.
-        data = collect(
-            self, self.position, inputs, others=self.continued, foreign=self.others
+        data = collect_points(
+            self,
+            self.position,
+            inputs,
+            any_of_paper=self.continued,
+            unknown_x=self.unknown_group,
         )
         if self.continued:
             data = continued_only(data, self.looks, inputs.source.study_models)
         data = refuse_empty(self, data, inputs)
         if self.base is not None:
-            data = _with_gaps(data, self.base, inputs)
+            data = with_gaps(data, self.base, inputs)
         if self.compared_with is not None:
-            data = _with_clear(data, self.compared_with, inputs)
+            data = with_clear(data, self.compared_with, inputs)
         stand_ins = inputs.source.stand_ins
         data.attrs["sizes"] = stand_ins.sizes if stand_ins else {}
         return data
@@ -236,6 +232,7 @@ class TaskFigure(FigureSpec):
                 axes[task].set_title(
                     "at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8
                 )
+        # A figure of groups: it has one row of panels.
         if self.groups is not None:
             groups = self.groups(dict.fromkeys(data["x"]))
             # What is written below a group: a size without its M, for which there is no room (see `draw`).
@@ -243,7 +240,7 @@ class TaskFigure(FigureSpec):
             for task, rows in rows_of_task.items():
                 draw_groups(axes[task], rows, look, groups=groups, names=names)
             return
-        # A line is broken at an x that is expected and has no score.
+        # A figure of lines. A line is broken at an x that is expected and has no score.
         expected = {}
         for name, xs in self.x_axis["expected"].items():
             expected[sizes.get(name, name)] = xs
@@ -254,13 +251,14 @@ class TaskFigure(FigureSpec):
             ax = axes[task]
             second_ax = axes.get(task + DIFFERENCES)
             first_row = rows
-            # Marks are filled by the column `CLEAR`. With a second row, the caption counts the differences that this
-            # row shows, so that only its marks may be filled.
+            # Marks are filled where the column `CLEAR` is True. With a second row, the caption counts the differences,
+            # which the second row shows: only the marks of the second row may be filled, none of the first.
             if second_ax is not None:
                 first_row = rows.drop(columns=CLEAR, errors="ignore")
             draw_lines(
                 ax, first_row, look, expected=expected, ticks=ticks, log_x=self.log_x
             )
+            # A figure has a second row if and only if it has a base; the single panel of `draw_panel` has none.
             if second_ax is not None and self.base is not None:
                 # The second row, right below, has the same x axis and its labels.
                 ax.tick_params(labelbottom=False)
@@ -284,13 +282,13 @@ class TaskFigure(FigureSpec):
         return f"{kind} in four panels, one per task{below}. {points}"
 
 
-def collect(
+def collect_points(
     figure: FigureSpec,
     position: PositionRule,
     inputs: FigureInputs,
     *,
-    others: bool = False,
-    foreign: str = "",
+    any_of_paper: bool = False,
+    unknown_x: str = "",
 ) -> pd.DataFrame:
     """Return the data of a figure: the points of its models, then those of other models to which its rule gives one.
 
@@ -298,9 +296,9 @@ def collect(
         figure: the figure.
         position: its rule.
         inputs: where the scores come from.
-        others: whether models of the paper that the figure does not show may be drawn too.
-        foreign: the x of models about which nothing is known but their name, since they are neither the paper's nor in
-            the study file; empty: they are left out.
+        any_of_paper: whether any model of the paper that has scores may be drawn, also one that is not the figure's.
+        unknown_x: the x of models about which nothing is known but their name, since they are neither the paper's nor
+            in the study file; empty: they are left out.
 
     Returns:
         Columns `FIGURE_COLUMNS`, ordered by panel, series and x as drawn. A model without scores has no rows.
@@ -315,11 +313,11 @@ def collect(
             first_pretrainings.append(name)
     candidates = list(figure.models)
     for name in first_pretrainings:
-        if others or name not in MODELS:
+        if any_of_paper or name not in MODELS:
             candidates.append(name)
     positions: dict[str, AxisPosition] = {}
     for name in candidates:
-        point = _position_of(name, position, inputs.source.study_models, foreign)
+        point = _position_of(name, position, inputs.source.study_models, unknown_x)
         if point is not None:
             positions[name] = point
 
@@ -353,118 +351,41 @@ def collect(
     return data[FIGURE_COLUMNS]
 
 
-def _with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataFrame:
-    """Return `data` with the columns `GAPS`: how far a point is above the base point of its line, and the interval.
-
-    A line is a series in a panel; its base point is the one at x = `base`. The columns are nan for the base point
-    itself, and for all points of a line without a base point.
-
-    Args:
-        data: the points, at least one.
-        base: the x of the base points.
-        inputs: where the scores come from.
-    """
-    base_models = {}
-    for panel, series, x, model in records(data, "panel", "series", "x", "model"):
-        if x == base:
-            base_models[panel, series] = model
-    gaps = []
-    for panel, series, model in records(data, "panel", "series", "model"):
-        base_model = base_models.get((panel, series))
-        if base_model is None or base_model == model:
-            gaps.append((math.nan, math.nan, math.nan))
-            continue
-        # One mean minus the other would have no interval; a contrast, which is tested as a difference, has one.
-        contrast = difference(f"{model} - {base_model}", model, base_model, panel)
-        result = inputs.evidence.result(contrast)
-        gaps.append((result.effect, result.low, result.high))
-    with_gaps = data.copy()
-    # `gaps` has a tuple of three numbers for each row; turned around, it has a tuple for each column.
-    columns = zip(*gaps, strict=True)
-    for name, column in zip(GAPS, columns, strict=True):
-        with_gaps[name] = column
-    return with_gaps
-
-
-def _clearly_above(
-    pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
-) -> list[bool]:
-    """Return for each (task, first, second) whether the first model scores clearly above the second.
-
-    The paper's findings are judged by `analysis.claims`, which tests many of these comparisons as parts of a finding.
-    What the finding says of such a comparison is returned; only the other comparisons are tested here, together.
-    """
-    names: set[str] = set()
-    for _, first, second in pairs:
-        names |= {first, second}
-    # Holm's adjustment depends on which comparisons are tested together, and a finding tests others than this figure.
-    # A comparison must be clear in the figure exactly where the finding counts it as clear.
-    in_findings = owned_pairs(names, inputs.evidence.result)
-    others = []
-    for task, first, second in pairs:
-        # A finding's pair has no order: either model may be the first here.
-        if (task, frozenset((first, second))) not in in_findings:
-            others.append((task, first, second))
-    other_is_above = dict(zip(others, above_together(others, inputs), strict=True))
-    is_above = []
-    for task, first, second in pairs:
-        pair_of_finding = in_findings.get((task, frozenset((first, second))))
-        if pair_of_finding is None:
-            is_above.append(other_is_above[task, first, second])
-        else:
-            is_above.append(pair_of_finding.ahead == first)
-    return is_above
-
-
-def above_together(
-    pairs: Sequence[tuple[str, str, str]], inputs: FigureInputs
-) -> list[bool]:
-    """Return for each (task, first, second) whether the first model is clearly above the second.
-
-    Each comparison is a test of its own; Holm's adjustment is for all comparisons that are given.
-    """
-    ps = []
-    for task, first, second in pairs:
-        contrast = difference(f"{first} - {second}", first, second, task)
-        # A one-sided p: it is small if the first model scores higher, not if the second does.
-        ps.append(inputs.evidence.result(contrast).p_for)
-    return [bool(p <= ALPHA) for p in holm(ps)]
-
-
-def _with_clear(
-    data: pd.DataFrame,
-    compared_with: ComparedPoint,
-    inputs: FigureInputs,
-) -> pd.DataFrame:
-    """Return `data` with the column `CLEAR`: whether a point is clearly above the point that it is compared with.
-
-    The column holds None for a point that is not compared, or is compared with a point that is not in the data.
+def _position_of(
+    name: str, position: PositionRule, study: Mapping[str, Model], unknown_x: str = ""
+) -> AxisPosition | None:
+    """Return the position that the rule gives a model, or None if the figure does not show it.
 
     Args:
-        data: the points, whose index is 0, 1, 2 and so on.
-        compared_with: the figure's rule.
-        inputs: where the scores come from.
+        name: the model's.
+        position: the figure's rule.
+        study: the models of the study file, by name.
+        unknown_x: the x of a model about which nothing is known but its name; empty: it is not drawn.
     """
-    points = list(records(data, "panel", "series", "x", "model"))
-    model_at = {}
-    for panel, series, x, model in points:
-        model_at[panel, series, x] = model
-    # From the index of a row to its comparison: the task, the row's model and the model that it is compared with.
-    pair_of_row: dict[Hashable, tuple[str, str, str]] = {}
-    for row, (panel, series, x, model) in zip(data.index, points, strict=True):
-        other_point = compared_with(series, x)
-        if other_point is None:
-            continue
-        other_series, other_x = other_point
-        other_model = model_at.get((panel, other_series, other_x))
-        if other_model is not None:
-            pair_of_row[row] = (panel, model, other_model)
-    # All pairs in one call, since Holm's adjustment is for all pairs of the figure.
-    is_above = _clearly_above(list(pair_of_row.values()), inputs)
-    clear_of_row = dict(zip(pair_of_row, is_above, strict=True))
-    # As objects, since a column of booleans cannot hold None.
-    clear = pd.Series([clear_of_row.get(row) for row in data.index], dtype=object)
-    return data.assign(**{CLEAR: clear})
+    model = find_model(name, study)
+    if model is None:
+        return AxisPosition(series=name, x=unknown_x) if unknown_x else None
+    return position(model)
+
+
+def _x_rank(x: float | str) -> float:
+    """Return by what an x is sorted: a number by itself, a group by the size that it is named after.
+
+    The group `Base`, base models before continued pretraining, comes before all others.
+    """
+    if not isinstance(x, str):
+        return float(x)
+    return -1.0 if x == "Base" else size_rank(x)
+
+
+def size_rank(size: str) -> float:
+    """Return the number that a size such as `610m` or `1B` stands for; infinity for a text that is not a size."""
+    # A number and its unit, such as `610m` or `1.5b`.
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mb])", size.lower())
+    if match is None:
+        return math.inf
+    unit = 1e6 if match[2] == "m" else 1e9
+    return float(match[1]) * unit
 
 
 def refuse_empty(
@@ -479,13 +400,14 @@ def refuse_empty(
     if inputs.source.name in set(data["source"]):
         return data
     source = inputs.source
-    # Own models that have scores but no position in this figure.
+    # Own models that have task averages but no position in this figure.
     own = sorted(inputs.own_models & set(inputs.averages["model"]))
     if own:
         raise UserError(
             f"{figure.label} ({figure.title}) cannot show {', '.join(own)}; "
             "--source published draws only the paper's models"
         )
+    # No own model has a task average: the own models are named, or where there are none, those that the figure shows.
     missing = ", ".join(sorted(inputs.own_models)) or _some(figure.models)
     raise UserError(
         f"{figure.label} cannot be drawn from {source.label}: "
@@ -538,16 +460,6 @@ def expected_points(
     return {series: sorted(xs) for series, xs in points.items()}
 
 
-def size_rank(size: str) -> float:
-    """Return the number that a size such as `610m` or `1B` stands for; infinity for a text that is not a size."""
-    # A number and its unit, such as `610m` or `1.5b`.
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mb])", size.lower())
-    if match is None:
-        return math.inf
-    unit = 1e6 if match[2] == "m" else 1e9
-    return float(match[1]) * unit
-
-
 def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
     """Return a sentence for each panel: the score of every series at each x, and if they are two, their difference.
 
@@ -582,170 +494,3 @@ def _scores_text(rows: pd.DataFrame) -> str:
         return text
     (_, first), (_, second) = scores
     return f"{text} (difference {first - second:+.2f})"
-
-
-# What figures say is seen (`TaskFigure.said`). Each function takes the data and the inputs, whether it needs them or
-# not, and returns a sentence without a full stop, or an empty text if the data allow none.
-
-
-def count_ahead(
-    data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], what: str
-) -> str:
-    """Return a sentence: for each task, at how many x the first series is clearly above the second.
-
-    Args:
-        data: the data of a figure whose rule compares the first series with the second at the same x.
-        pair: the names of the first and the second series.
-        what: what several x are called, such as `sizes`.
-    """
-    parts: list[str] = []
-    # `CLEAR` is None for all points that are not compared.
-    compared = data[data[CLEAR].notna()]
-    for task, rows in compared.groupby("panel", sort=False):
-        # The noun stands in the first part only: 3 of 3 sizes on SC, 2 of 3 on TC.
-        noun = "" if parts else f" {what}"
-        n_clear = sum(rows[CLEAR])
-        parts.append(f"{n_clear} of {len(rows)}{noun} on {task}")
-    if not parts:
-        return ""
-    first, second = pair
-    counts = ", ".join(parts)
-    return f"{first} scores clearly above {second} (filled; Holm) at {counts}"
-
-
-def last_differences(
-    data: pd.DataFrame, _: FigureInputs, *, pair: tuple[str, str], when: str
-) -> str:
-    """Return a sentence: for each task, by how much the first series is above the second at the last x of both.
-
-    Args:
-        data: the data of a figure.
-        pair: the names of the first and the second series.
-        when: what the last x is called, such as `After CPT`.
-    """
-    first, second = pair
-    parts = []
-    for task, rows in data.groupby("panel", sort=False):
-        # A row for each x, in the order of the data, a column for each series; each cell is the mean of one point.
-        wide = rows.pivot_table(index="x", columns="series", values="mean", sort=False)
-        # A source may lack one of the two series.
-        if not set(pair) <= set(wide):
-            continue
-        # Without the x at which it lacks one of them.
-        both = wide[list(pair)].dropna()
-        if both.empty:
-            continue
-        last = both.iloc[-1]
-        gap = last[first] - last[second]
-        # U+2212 is the minus sign, which is longer than a hyphen.
-        parts.append(f"{task} {gap:+.2f}".replace("-", "\u2212"))
-    if not parts:
-        return ""
-    return f"{when}, {first} minus {second} (points): {', '.join(parts)}"
-
-
-def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str:
-    """Return a sentence: for each task and series, the x whose scores are not clearly below the highest of the series.
-
-    Such as `Best ratio (210M, 610M): SC 40, 40/50; TC any`: `40/50` are two such x, `any` are all x.
-
-    Args:
-        data: the data of a figure of lines.
-        inputs: where the scores come from.
-        x_text: what an x is, `Best ratio` in the example.
-    """
-    names = list(dict.fromkeys(data["series"]))
-    # A line is a series in a panel.
-    lines = []
-    for _, rows in data.groupby(["panel", "series"], sort=False):
-        lines.append(rows.sort_values("x"))
-    worse = _clearly_worse(lines, inputs)
-    # For each task a text for each of its series.
-    texts_of_task: dict[str, list[str]] = {}
-    for rows in lines:
-        task = rows["panel"].iloc[0]
-        best_xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
-        text = "/".join(best_xs)
-        # A line of one point says nothing about the best of several: its only x is written.
-        if len(rows) > 1 and len(best_xs) == len(rows):
-            text = "any"
-        texts_of_task.setdefault(task, []).append(text)
-    parts = []
-    for task, texts in texts_of_task.items():
-        listed = ", ".join(texts)
-        # Not `any, any, any`.
-        if set(texts) == {"any"}:
-            listed = "any"
-        parts.append(f"{task} {listed}")
-    return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
-
-
-def _clearly_worse(
-    lines: Iterable[pd.DataFrame], inputs: FigureInputs
-) -> set[Hashable]:
-    """Return the index of every row whose score is clearly below the highest of its line.
-
-    Args:
-        lines: the rows of each series in each panel.
-        inputs: where the scores come from.
-    """
-    # Pairs are (task, model with the higher score, model with the lower score).
-    pairs: list[tuple[str, str, str]] = []
-    pair_with_best: dict[Hashable, tuple[str, str, str]] = {}
-    for rows in lines:
-        by_score = rows.sort_values("mean", ascending=False)
-        task = by_score["panel"].iloc[0]
-        ranked = list(by_score["model"])
-        best = ranked[0]
-        # The scores themselves chose the highest point, and any point might have been it. So all pairs are tested, not
-        # only those with the highest: of four points six pairs, not three.
-        for higher, lower in itertools.combinations(ranked, 2):
-            pairs.append((task, higher, lower))
-        for row, model in by_score["model"].items():
-            if model != best:
-                pair_with_best[row] = (task, best, model)
-    is_above = dict(zip(pairs, above_together(pairs, inputs), strict=True))
-    return {row for row, pair in pair_with_best.items() if is_above[pair]}
-
-
-def above_mlm_alone(data: pd.DataFrame, _: FigureInputs) -> str:
-    """Return a sentence: for each share of CLM, how many of its points are clearly above MLM alone (0 % CLM).
-
-    A share has a point for each task and series; each is compared with the point at 0 % of the same task and series.
-    """
-    # `CLEAR` is None for all points that are not compared.
-    compared = data[data[CLEAR].notna()]
-    parts = []
-    for x, rows in compared.groupby("x"):
-        n_clear = sum(rows[CLEAR])
-        parts.append(f"{x:g} % CLM in {n_clear} of {len(rows)}")
-    if not parts:
-        return ""
-    return f"Clearly above MLM alone (filled; Holm): {', '.join(parts)} comparisons"
-
-
-def _position_of(
-    name: str, position: PositionRule, study: Mapping[str, Model], foreign: str = ""
-) -> AxisPosition | None:
-    """Return the position that the rule gives a model, or None if the figure does not show it.
-
-    Args:
-        name: the model's.
-        position: the figure's rule.
-        study: the models of the study file, by name.
-        foreign: the x of a model about which nothing is known but its name; empty: it is not drawn.
-    """
-    model = find_model(name, study)
-    if model is None:
-        return AxisPosition(series=name, x=foreign) if foreign else None
-    return position(model)
-
-
-def _x_rank(x: float | str) -> float:
-    """Return by what an x is sorted: a number by itself, a group by the size that it is named after.
-
-    The group `Base`, base models before continued pretraining, comes before all others.
-    """
-    if not isinstance(x, str):
-        return float(x)
-    return -1.0 if x == "Base" else size_rank(x)
