@@ -66,6 +66,7 @@ def draw(
     """
     chosen = [figure.load() for figure in figures_named(figures)]
     forms = formats_named(name for name in formats.lower().split(",") if name)
+    # Imported here, since it needs pandas, which the command's help does not.
     from paper_figures.save import draw_figures
 
     has_all = "all" in map(str.lower, figures)
@@ -76,6 +77,8 @@ def draw(
     if not has_all and not has_supplementary:
         models_of_figures = (figure.models for figure in chosen)
         models = list(dict.fromkeys(itertools.chain.from_iterable(models_of_figures)))
+    # Scores of single test instances are read if the interval needs them, and for supplementary figures, which show
+    # findings.
     need_instances = scores.method.needs_instances or has_supplementary
     opened = source.open(models, need_instances=need_instances)
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)

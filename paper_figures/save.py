@@ -78,7 +78,7 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
     if form == "pdf":
         # matplotlib lets fontTools cut a font to the letters that are used. To cut the layout tables as well would take
         # 50 of 80 ms, and the text of a PDF is laid out already. So fontTools drops these tables, which it does with
-        # all on this list.
+        # all on this list. The list is of the whole process; every PDF of this package may have it.
         from fontTools.subset import Options
 
         # Another version of fontTools may keep its list elsewhere: then a PDF only takes longer.
@@ -87,8 +87,8 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
     figure.savefig(buffer, format=form, metadata=metadata)
     if form in _DESCRIPTION:
         return buffer.getvalue()
-    # What remains is an SVG. Screen readers and browsers' tooltips read its elements `title` and `desc`, which are put
-    # before its first `defs`.
+    # What remains is an SVG. Screen readers and browsers' tooltips read its elements `title` and `desc`. They are put
+    # before its first `defs`, with which its content begins, since all metadata are left out.
     about = (
         f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n <defs>"
     )

@@ -40,7 +40,8 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
     The kind of interval, its coverage and the names of missing models are in the alt text.
     """
     sentences = []
-    # If the source is not comparable, the first sentence of its note says whose models or metrics these are.
+    # If the source is not comparable, the first sentence of its note says whose models or metrics these are. It stands
+    # at the beginning of a sentence here, and with one full stop, which the note's only sentence has already.
     whose, _, _ = inputs.source.kind.note.partition(". ")
     if whose:
         sentences.append(f"{whose[0].upper()}{whose[1:].rstrip('.')}.")
@@ -152,7 +153,8 @@ def source_sentence(
     # The paper's printed points may stand among those of a source of runs (`FigureInputs.averages`).
     is_of_source = data["source"] == inputs.source.name
     of_source, others = data[is_of_source], data[~is_of_source]
-    where = f"published {figure.tables} of arXiv 2507.00994v4"
+    tables = f"published {figure.tables} of arXiv 2507.00994v4"
+    where = tables
     # How learning rates were chosen; the paper chose those of its cells.
     chosen = ""
     if runs is not None:
@@ -162,12 +164,14 @@ def source_sentence(
         name = inputs.source.name
         if name == "released":
             name = "the authors' released runs"
-        rest = f"; the other points are {where}" if len(others) else ""
+        rest = f"; the other points are {tables}" if len(others) else ""
         where = f"{name} ({size}){rest}"
         if figure.selected:
             chosen = f", {inputs.settings.rule.words}"
     if not figure.averaged:
         return f"Source: {where}{chosen}."
+
+    # What a point is: over how many seeds it is a mean, and what its bar shows.
     low, high = int(data["n_seeds"].min()), int(data["n_seeds"].max())
     seeds = counted(high, "seed")
     if low < high:

@@ -55,12 +55,14 @@ def draw_lines(
         ticks: x ticks; by default every x that has a score or is expected.
         log_x: whether the x axis is logarithmic.
         bounds: ends of the y axis; by default they are chosen by the scores of the panel.
-        second: whether this is a panel of a second row, which has no crosses. The marks of the rows of the CSV are in
-            the first row, so that those of the second have no ids.
+        second: whether this is a panel of a second row. Such a panel has a linear x axis and no crosses; series that
+            share an x stand side by side. The marks of the rows of the CSV are in the first row, so that those of the
+            second have no ids.
     """
     if rows.empty:
         empty_panel(ax)
         return
+    # The axes. The x axis has room for all points, also for those that are expected and missing.
     if log_x:
         ax.set_xscale("log")
     expected_of = {name: set(map(float, xs)) for name, xs in expected.items()}
@@ -73,6 +75,8 @@ def draw_lines(
     # A logarithmic axis would add ticks of its own.
     ax.xaxis.set_minor_locator(NullLocator())
     y_axis(ax, bounds or score_bounds(rows))
+
+    # The series, from back to front.
     for rank, name in enumerate(look):
         part = rows[rows["series"] == name]
         if part.empty:
@@ -99,6 +103,8 @@ def draw_lines(
             bar=0.8 + wider,
             with_ids=not second,
         )
+
+    # The crosses. The first row shows already at which x there is no score.
     if second:
         return
     # A cross just above the x axis: its x is in units of the axis, its y is a share of the panel's height.
@@ -323,7 +329,8 @@ def empty_panel(ax: Axes) -> None:
         color=GREY,
     )
     ax.set_yticks([])
-    # A panel of groups has its ticks already, and they stay. In others, matplotlib's own (0 to 1) would mean nothing.
+    # A panel of groups has its ticks already, and they stay. An axis from 0 to 1 is matplotlib's own, for which nothing
+    # was set: its ticks would mean nothing.
     if not ax.get_xticklabels() or ax.get_xlim() == (0.0, 1.0):
         ax.set_xticks([])
 
@@ -485,7 +492,7 @@ def _draw_series(
         with_ids: whether the marks have ids in an SVG.
     """
     name = str(part["series"].iloc[0])
-    # matplotlib breaks a line at a nan.
+    # The line. matplotlib breaks it at a nan.
     line_x = np.concatenate([xs, gaps])
     means = part["mean"].to_numpy(dtype=float)
     line_y = np.concatenate([means, np.full(len(gaps), np.nan)])
@@ -499,7 +506,8 @@ def _draw_series(
         linewidth=linewidth,
         zorder=2.1 + 0.01 * rank,
     )
-    # Where there is no interval, its ends are nan, and no comparison with nan is true.
+
+    # The intervals. Where a point has none, its ends are nan, and no comparison with nan is true.
     has_interval = (part["low"] <= part["high"]).to_numpy()
     if has_interval.any():
         low, high = part["low"][has_interval], part["high"][has_interval]
@@ -512,13 +520,15 @@ def _draw_series(
             zorder=2.3 + 0.01 * rank,
             label="_interval",
         )
+
+    # The marks, each with arrows where its interval leaves the panel.
     bottom, top = ax.get_ylim()
     is_filled = part[CLEAR] if CLEAR in part else [False] * len(part)
     points = zip(
         xs, part.index, part["mean"], part["low"], part["high"], is_filled, strict=True
     )
     for x, number, mean, low, high, filled in points:
-        # An interval that leaves the panel ends in an arrow at the edge.
+        # An arrow is at the edge of the panel, where the visible part of the interval ends.
         arrows = []
         if low < bottom:
             arrows.append((bottom, CARETDOWN))

@@ -73,7 +73,8 @@ def wrapped(text: str, width: float) -> list[str]:
         words = [word for word in part.split(" ") if word]
         while words:
             # How many words follow the first one in its line? To measure a text is slow, so the answer is found by
-            # halving: the key is False (fits) for small numbers, then True (too wide), and `bisect` counts the False.
+            # halving. For numbers 1, 2, 3 and so on, the key says whether so many words after the first are too wide:
+            # False for small numbers, then True. `bisect` counts the False, and so the words that still fit.
             numbers = range(1, min(len(words), _WORDS))
             following = bisect(
                 numbers,
@@ -221,20 +222,23 @@ def make_page(
         gap: between two panels, in inches.
         second: what a second row of panels shows, whose names end in `DIFFERENCES`; empty for none.
     """
-    # Heights, from the heading down; what a page does not have is 0 high.
+    # The page. Heights are from the heading down; what a page does not have is 0 high.
     columns = _legend_columns(look)
     legend_rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
+    # All panels begin at one height, below the highest block of bars.
     bars_height = _BAR * max(len(panel.schedules) for panel in panels)
     label_height = _LABEL if x_label else 0.0
     second_height = (_BETWEEN + _SECOND) if second else 0.0
     head_height = _HEAD + legend_rows * _LEGEND + bars_height
     if bars_height:
-        head_height += 0.08
+        head_height += 0.08  # room between the bars and what is above them
     body = head_height + _TITLES + _PLOT + second_height + _TICKS + label_height
     sheet = Sheet(caption, body=body)
-    # All panels are equally wide; the names of series and the gaps take their width from all.
+
+    # The panels. All are equally wide; the names of series and the gaps take their width from all.
     names_width = 0.0
     if look and not legend:
+        # A name begins 6 points (0.08 inches) right of the panel (`marks.write_names`); the rest is room after it.
         names_width = max(inches(name, bold=True) + 0.2 for name in look)
     panels_width = WIDTH - _LEFT - _RIGHT - names_width - gap * (len(panels) - 1)
     width = panels_width / len(panels)
@@ -257,6 +261,8 @@ def make_page(
             fontweight="bold",
         )
         sheet.text(left - 0.26, top + 0.145, panel.unit, color=GREY)
+
+    # The second row, and the bars of schedules above the titles.
     # In a loop of its own, so that the first axes of the figure are the panels of the first row, left to right.
     for panel in panels:
         left = float(axes[panel.name].get_position().x0) * WIDTH
@@ -267,6 +273,8 @@ def make_page(
                 left - 0.26, top + _TITLES + 0.04, width + 0.26, bars_height
             )
             draw_schedules(above, panel.schedules)
+
+    # The words for all panels: what the second row shows, the legend, the label of the x axis.
     if second:
         sheet.text(_LEFT - 0.26, bottom + _SECOND + 0.07, second, color=GREY)
     if legend:
@@ -385,8 +393,9 @@ def bend(
         wide: width of the axis, in inches.
         ratios: whether effects are ratios, so that 1 is no effect, in place of differences, for which it is 0.
     """
+    # From an effect to its place on the axis, as the scale that is set below has it.
     scaled = math.log if ratios else math.asinh
-    all_ticks = _FACTORS if ratios else _POINTS
+    all_ticks = _FACTORS if ratios else _POINTS  # rising
     no_effect = 1 if ratios else 0
     # The axis ends at the nearest ticks that are beyond both the effects and no effect, or at the outermost ones.
     left = [tick for tick in all_ticks if tick < no_effect and tick <= low]
@@ -402,7 +411,7 @@ def bend(
     form = "{:g}" if ratios else "{:+g}"
     # U+2212 is the minus sign.
     labels = {tick: form.format(tick).replace("-", "\u2212") for tick in all_ticks}
-    labels[0.0] = "0"  # not +0
+    labels[0.0] = "0"  # not +0; an axis of ratios has no such tick
     inches_of_unit = wide / (scaled(last) - scaled(first))
     # Where each tick is, in inches from no effect.
     inches_of = {}

@@ -83,6 +83,8 @@ class _Losses(FigureSpec):
                 f"its models ({', '.join(self.models)}) with clm-or-mlm train and give the folder of "
                 f"their {LOG} files with --logs DIR"
             )
+
+        # The losses of all stages, a row for each step.
         stages = {}
         for name in self.models:
             stages[name] = [stage.name for stage in MODELS[name].stages]
@@ -90,16 +92,19 @@ class _Losses(FigureSpec):
             losses = training_losses(logs, stages)
         else:
             # The models, stages and steps of a small study stand for the paper's: its logs are read by its own names of
-            # stages, and then get the paper's stages and steps.
-            small_stage = {paper: small for small, paper in stand_ins.stages.items()}
+            # models and stages.
+            small_name = {paper: small for small, paper in stand_ins.stages.items()}
             small_stages = {}
-            for small, paper in stand_ins.models.items():
-                if paper in stages:
-                    names = stages[paper]
-                    small_stages[small] = [small_stage[stage] for stage in names]
+            for small_model, paper_model in stand_ins.models.items():
+                if paper_model in stages:
+                    names = stages[paper_model]
+                    small_stages[small_model] = [small_name[stage] for stage in names]
             losses = training_losses(logs, small_stages)
+            # From here on the rows have the paper's stages and steps.
             losses["stage"] = losses["stage"].map(stand_ins.stages)
             losses["step"] *= stand_ins.steps
+
+        # The curves.
         parts: list[pd.DataFrame] = []
         for name in self.models:
             parts += _curve(MODELS[name], losses)
@@ -271,7 +276,8 @@ def _pieces(rows: pd.DataFrame) -> list[pd.DataFrame]:
     # From each row to the next, in thousands of steps.
     distances = np.diff(x)
     usual = np.median(distances) if len(distances) else 0.0
-    # Bins at the end of a stage hold fewer steps, so that distances differ a little even if no step is missing.
+    # Bins at the end of a stage hold fewer steps, so that distances differ a little even if no step is missing. If the
+    # next point is more than four times as far as usual, several bins are missing.
     is_hole = distances > 4 * usual
     # The losses of CLM and MLM are not comparable: no line leads from one to the other.
     before, after = x[:-1], x[1:]
@@ -298,7 +304,7 @@ def training_losses(
     Raises:
         UserError: there is no log, a line of a log is no row, a loss or objective cannot be drawn, or two logs differ.
     """
-    # By the name of the folder that a log is in.
+    # Find the logs, by the name of the folder that each is in.
     paths: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob(LOG)):
         paths.setdefault(path.parent.name, []).append(path)
@@ -306,6 +312,8 @@ def training_losses(
         raise UserError(
             f"{folder}: no {LOG} in it; clm-or-mlm train writes one for every run"
         )
+
+    # Choose the folders to read.
     wanted_stages = set[str]().union(*models.values())
     folder_names = set(wanted_stages)
     # A model's log repeats the logs of its stages: it is read only where the log of a stage is absent.
@@ -317,7 +325,8 @@ def training_losses(
     to_read: list[Path] = []
     for name in sorted(folder_names):
         to_read += paths.get(name, [])
-    # From (stage, step, objective) to the loss, and to the log in which it was found first.
+
+    # Read the logs. From (stage, step, objective) to the loss, and to the log in which it was found first.
     first_found: dict[tuple[str, int, str], tuple[float, Path]] = {}
     for path in to_read:
         for row in read_log(path):
@@ -326,6 +335,7 @@ def training_losses(
             # Without a masked token there is no loss.
             if row.get("predicted") == 0:
                 continue
+            # A row without a loss is refused below, like a loss of 0.
             loss = row.get("loss") or 0.0
             where = f"{path}: step {row['step']}"
             if row["objective"] not in OBJECTIVES:
@@ -337,6 +347,7 @@ def training_losses(
                 raise UserError(
                     f"{where} has loss {loss}, which a logarithmic axis cannot show"
                 )
+            # `setdefault` keeps the loss that was found first, and returns it.
             key = (row["stage"], row["step"], row["objective"])
             first_loss, first_path = first_found.setdefault(key, (float(loss), path))
             # A step that two logs hold has one loss, unless they are of different runs.

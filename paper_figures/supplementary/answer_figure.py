@@ -72,19 +72,20 @@ class _Answer(FigureSpec):
         """Return the columns `_COLUMNS`, a row for each comparison of the answer."""
         rows = []
         judged = inputs.assessment.judged[ANSWER]
-        # A comparison is in `counted`, by its label, if the source has its scores.
-        parts = {part.branch.node.label: part for part in judged.counted}
+        # Of the finding, `counted` are its parts of which the source has the scores; here each is one comparison.
+        part_of_label = {part.branch.node.label: part for part in judged.counted}
         for result in judged.comparisons:
             models = map(find_model, result.comparison.models)
-            # Both models have the budget's steps, so that either says in which row the comparison is drawn.
+            # Both models are the paper's and have the steps of one budget: the comparison is drawn in its row.
             steps = min(model.steps for model in models if model)
             row = [result.task, steps, result.effect, result.low, result.high]
-            part = parts.get(result.label)
+            part = part_of_label.get(result.label)
             if part is None:
                 row += ["not run", math.nan, "not run"]
             else:
                 # The p of the side that the evidence leans to.
                 p_holm = min(part.p_for_holm, part.p_against_holm)
+                # The outcome on its own; of a part, `counted` is its outcome after Holm's adjustment.
                 row += [part.branch.outcome, p_holm, part.counted]
             rows.append(row)
         return pd.DataFrame(rows, columns=_COLUMNS)
@@ -97,6 +98,7 @@ class _Answer(FigureSpec):
         answer = inputs.assessment.judged[ANSWER]
         if not answer.known:
             return "This source does not compare CLM first with MLM alone"
+        # `not_run` is empty, or a text such as ` (8 not run)`.
         comparisons = f"{answer.known} comparisons{answer.not_run}"
         better = answer.holds_in or "none"
         worse = answer.fails_in or "none"

@@ -126,6 +126,7 @@ class _Claims(FigureSpec):
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return the page: blocks of findings by unit, a line of texts and a row of an axis for each finding."""
+        # The blocks of rows.
         shown = towards_support(data)
         decisive = shown[shown["role"] == "decisive"]
         # Points, slopes and ratios have no common axis: each unit is a block of rows. So are findings without a number.
@@ -137,12 +138,16 @@ class _Claims(FigureSpec):
                 blocks.append((unit, rows))
         # `_TITLES` has all units that findings are stated in.
         assert sum(len(rows) for _, rows in blocks) == len(decisive)
+
+        # The page, as high as all blocks together.
         block_heights = []
         for unit, rows in blocks:
             ticks_height = 0.0 if unit == _UNKNOWN else _TICKS
             block_heights.append(_TITLE + _ROW * len(rows) + ticks_height)
         sheet = Sheet(caption, body=_HEAD + sum(block_heights), below=0.14)
-        # The texts of each finding, by the index of its decisive row: one for each column of texts, as in `_HEADS`.
+
+        # The columns. The texts of each finding, by the index of its decisive row: one for each column of texts, as in
+        # `_HEADS`.
         texts_of = {}
         for number, row in decisive.iterrows():
             mean, p_holm = _mean(data, row["id"]), format_p(row["p_holm"])
@@ -153,7 +158,8 @@ class _Claims(FigureSpec):
         for texts, is_bold in zip(columns_of_texts, _BOLD, strict=True):
             widths.append(max(inches(text, bold=is_bold) for text in texts))
         ids, names, words, numbers, ps = widths
-        # From left to right: id, finding, axis, verdict, mean and p. The axis takes the rest of the page.
+        # From left to right: id, finding, axis, verdict, mean and p. The axis takes the rest of the page. The rooms
+        # between these six, below, are 6.4 `_PAD` together: the last column may reach 0.4 `_PAD` into the margin.
         axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
         left = _EDGE + ids + names + 2 * _PAD
         # Between the axis and the verdict is room for a mark.
@@ -161,7 +167,8 @@ class _Claims(FigureSpec):
         mean_x = verdict_x + words + _PAD
         p_x = verdict_x + words + numbers + 2 * _PAD
         columns = (_EDGE, _EDGE + ids + _PAD, verdict_x, mean_x, p_x)
-        # From here on downwards; `top` is the upper edge of what comes next.
+
+        # Draw, from here on downwards; `top` is the upper edge of what comes next.
         top = sheet.height - _HEAD
         for x, text in zip(columns, _HEADS, strict=True):
             sheet.text(x, top + 0.04, text, color=GREY)
@@ -178,7 +185,8 @@ class _Claims(FigureSpec):
             for place, (number, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
                 _write_row(sheet, y, columns, texts_of[number], outcome)
-                # The mark stands left of the verdict, so that a finding without a number on the axis also has it.
+                # The mark stands left of the verdict, in the room that the axis leaves: a finding without a number on
+                # the axis also has it.
                 mark = Line2D(
                     [(left + axis + 1.3 * _PAD) / WIDTH],
                     [y / sheet.height],
@@ -190,6 +198,7 @@ class _Claims(FigureSpec):
                     transform=sheet.figure.transFigure,
                 )
                 sheet.figure.add_artist(mark)
+            # Only the last block may have no axis, and so no labels of ticks.
             top = bottom - _TICKS
         return sheet.finish(heading)
 
@@ -314,6 +323,7 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     ax.set_ylim(len(rows) - 0.5, -0.5)
     of_unit = data[data["unit"] == unit]
     values = of_unit[["effect", "low", "high"]].to_numpy(dtype=float)
+    # Not empty: each of `rows` has an effect.
     values = values[np.isfinite(values)]
     # A ratio's interval may reach 0, which a logarithmic axis does not.
     if ratios:
