@@ -79,10 +79,11 @@ def study(
     values = load_settings(settings, site)
     workflow = workflow_of(target, values, _image(values, image))
 
-    # A dry run lists all checks; a start is refused at the first that fails.
+    # A dry run lists all checks; a start is refused at the first that fails. `announce` prints `lines`.
     start = Start(folder=folder, settings=values, workflow=workflow, profile=profile)
     lines = list(examine(start)) if dry_run else refuse(examine(start))
     if not dry_run:
+        # Jobs compare their image with what is recorded of it here; a dry run starts no jobs.
         workflow = start.workflow_with_image()
 
     # `run_workflow` calls this with the jobs to do and Slurm's queue, before any job starts.
@@ -158,7 +159,8 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
     """Yield lines on what a study's jobs cost at its site, and how much text they take."""
     if values.gpus_per_node:
         left_out = ""
-        # Hours on an MI250X follow from the paper's hours, which include communication between nodes (docs/hpc.md).
+        # Hours on an MI250X follow from the paper's hours on many nodes, which include the time in which nodes sum
+        # gradients (docs/hpc.md). For other devices this time is added only where `network_gb` says how fast they do.
         includes_network = values.device == "MI250X" or bool(values.network_gb)
         if values.nodes > 1 and not includes_network:
             left_out = " without the time in which nodes sum gradients (network_gb)"

@@ -159,9 +159,10 @@ def driver(start: Start) -> Iterator[CheckLine]:
     what = "GPU driver"
     machine = start.machine
     device = machine.path("/dev/nvidiactl")  # there wherever NVIDIA's driver is loaded
-    # The settings say that jobs compute on CPUs.
+    # Either setting says that jobs compute on CPUs, for which no driver is needed.
     if not start.settings.gpus_per_node or start.settings.runtime == "none":
         return
+    # Inside an image only what the image was given counts; outside, what this machine has.
     if _is_inside_image(machine):
         problem = driver_problem(machine.environ, device)
         if problem:

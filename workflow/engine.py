@@ -113,8 +113,9 @@ def run_workflow(
         todo = reconcile(workflow, folder, retry_failed=retry_failed, live=queue.live)
         announce(todo, queue)
         for marker, job in workflow.jobs.items():
+            # A job that a user's mistake ended is tried again by each new call, so that the record of the mistake is
+            # removed before any job starts. A job that is live may be writing this record now.
             if marker not in queue.live:
-                # A job that a user's mistake ended is tried again by each new call.
                 (folder / job.refused).unlink(missing_ok=True)
         if profile == "local":
             return _run_here(workflow, folder, todo)

@@ -349,6 +349,8 @@ def load_workflow(folder: Path) -> Workflow:
         ) from None
     # A file with other keys or other values than `save` writes is a `UserError` with what to do.
     with another_shape(folder / WORKFLOW, _REMEDY):
+        # The fields of jobs and workflows are tuples. Lists in descriptions become tuples too, which does not matter:
+        # `first_difference` takes both for equal.
         values = _tuples(values)
         jobs = [Job(**job | {"kind": JOB_KINDS[job["kind"]]}) for job in values["jobs"]]
         return Workflow(**values | {"jobs": by_marker(jobs)})

@@ -56,6 +56,7 @@ def slurm(start: Start) -> Iterator[CheckLine]:
         seen = rows[-1] if rows else f"sinfo failed ({code})"
         yield fail("Slurm", f"{seen}; is slurmctld up?")
         return
+    # For a planned study the answers on its jobs, below, say whether there is a partition for them.
     if not start.is_planned and rows:
         yield ok("Slurm", "; ".join(rows[:6]))
     elif not start.is_planned:
@@ -95,19 +96,22 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         wrong = [
             key for key in request if not _refusal(_without(request, key), machine)
         ]
-    # Slurm may not say which limit is reached. It is that of submitted jobs if no smaller request would be accepted.
+    # Slurm's message may leave open which limit is reached: that of submitted jobs, or that of a job's size or time
+    # (`no_room`). If the request is accepted without one of its settings, it is the limit of that setting. If none
+    # helps, the queue has no room for any job.
     if is_full or (no_room(why) and not wrong):
         seen = f"Slurm takes no more {what} of yours now ({why.partition(';')[0]})"
         return warn(what, f"{seen}; the study waits until it does")
 
-    # Too few nodes may be up at the moment.
+    # Nothing may be wrong, or only the number of nodes, since too few are up at the moment.
     if not wrong or wrong == ["nodes"]:
         down = ", ".join(_down(request, machine))
         if down:
             seen = f"Slurm would not take {what} now ({why}), while {down} are down"
             return warn(what, seen)
 
-    # Without a wrong setting it may be a variable of the shell; else name all that is often wrong.
+    # Without a wrong setting a variable of the shell may be the reason. If none is, the settings that are often wrong
+    # are named.
     names = wrong or _variables(request, machine)
     names = names or [f"account, [jobs.{job.queue}], gpus_per_node, nodes or cpus"]
     correct = f"correct {' or '.join(names)} (settings or site's file)"
@@ -199,9 +203,9 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
         return ""
     account = _value(request, "account", machine)
     if not account:  # the job belongs to the user's default account
-        for row_of_user in _accounting(
-            machine, ("DefaultAccount",), "user", own_name()
-        ):
+        columns = ("DefaultAccount",)
+        # One row, of this user; none where the site has no accounting, and then the account stays empty.
+        for row_of_user in _accounting(machine, columns, "user", own_name()):
             account = row_of_user["DefaultAccount"]
     # Slurm shows the accounts that a partition allows, or those that it denies.
     is_accepted = account in allowed.split(",")
@@ -218,7 +222,7 @@ def _limits_below(workflow: Workflow, job: Job, machine: Machine) -> Iterator[st
 
     Limits belong to the account, to the job's quality of service (QOS), and to its partition's quality of service.
     """
-    # What the job asks for on each of its nodes, by Slurm's names of resources (TRES).
+    # What the job asks for on each of its nodes, by Slurm's names of resources (TRES). Memory is not compared.
     asked = {"cpu": job.cpus, "node": 1, "gres/gpu": job.gpus}
     for limits in _limits(request_of(workflow, job), machine):
         longest = limits["MaxWall"]
@@ -251,7 +255,8 @@ def _limits(request: Request, machine: Machine) -> Iterator[dict[str, str]]:
         if row["Account"] == (account or row["DefaultAccount"]):
             qualities.add(qos or row["DefaultQOS"] or "normal")
             yield row
-    # A partition may have a quality of service of its own, whose limits hold in addition to the job's.
+    # A partition may have a quality of service of its own, whose limits hold in addition to the job's. Of several
+    # partitions only the first is looked at. An empty name, of one without its own, fits no row below.
     for partition in _partitions(request, machine)[:1]:
         qualities.add(partition.get("QoS", ""))
     for row in _accounting(machine, ("Name", *limits), "qos"):

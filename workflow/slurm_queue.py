@@ -152,8 +152,8 @@ def unseen_attempts(
 ) -> list[tuple[Job, Attempt]]:
     """Return attempts in Slurm jobs of which neither the study's folder nor Slurm says whether they have ended.
 
-    Such an attempt has written its start and no end. Squeue does not show its Slurm job, be it that the job was killed
-    and forgotten, or that the queue is not complete.
+    Such an attempt has written its start and no end, and squeue does not show its Slurm job. Either the job was killed,
+    and Slurm has forgotten it, or the queue that squeue shows is not complete and the job still runs.
 
     Args:
         jobs: the study's jobs by marker.
@@ -165,6 +165,7 @@ def unseen_attempts(
     """
     unended = []
     for marker, job in jobs.items():
+        # Of a job that the queue shows, it is known that it runs or waits; a complete one has nothing left to do.
         if marker in queue.live or job.is_complete(folder):
             continue
         # The last attempt, if there is any.

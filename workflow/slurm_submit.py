@@ -82,7 +82,8 @@ def submit(
     places = max(workflow.max_jobs, 2) - len(queue.jobs)
 
     # First the submitting job, unless one is in the queue. It is held there if an earlier call was killed before it
-    # released the job. `held` is its number; empty where none is held.
+    # released the job. `held` is its number; empty where none is held. A single waiting job is submitted without it: if
+    # there is no place for the job, the user is told to repeat the command.
     held = ""
     if queue.submitter is None and len(waiting) > 1:
         try:
@@ -123,7 +124,7 @@ def submit(
     if waiting and not held and queue.submitter is None:
         write_left(folder, ())
         raise _no_place(limit)
-    # The submitting job took the only place, so it could never submit another.
+    # The submitting job took the only place, and no job of the study is in the queue, so it could never submit another.
     if held and waiting and not numbers:
         write_left(folder, ())
         _tell_slurm("scancel", held)
@@ -265,7 +266,8 @@ def main(argv: Sequence[str]) -> int:
     failures = 0
     while read_left(folder):
         try:
-            # While another call works in the folder (`holder` names it), nothing is submitted from here.
+            # While another call works in the folder (`holder` names it), nothing is submitted from here. That does not
+            # count as a failure: the next try comes later.
             with try_lease(folder / LEASE) as holder:
                 if holder is None:
                     _submit_left(folder)
@@ -275,7 +277,8 @@ def main(argv: Sequence[str]) -> int:
             if failures == _FAILURES:
                 raise
             log.warning("%s", error)
-        # Near its own time limit the submitting job goes back into the queue, and starts again with its whole time.
+        # Near its own time limit the submitting job goes back into the queue, and starts again with its whole time. If
+        # Slurm does not take it back, `requeue` returns, and the job goes on until Slurm ends it.
         if seconds_left(_submitter(load_workflow(folder)), started, os.environ) <= 0:
             requeue(os.environ["SLURM_JOB_ID"])
         time.sleep(_SECONDS if read_left(folder) else 0)

@@ -131,10 +131,12 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
         code = _attempt(job, workflow, folder, submitted=bool(number))
         if code in (0, MISTAKE, STOPPED):
             return code
-        # Only attempts of this call count; those before it are another call's.
+        # How often has the job been started without coming further? In this process only attempts of this call count;
+        # those before it are another call's.
         attempts = attempts_in(folder / job.attempts)
         own = attempts[before:]
-        # A Slurm job that was put back is a new process with the same number: all attempts of that number count.
+        # A Slurm job that was put back is a new process with the same number: all attempts of that number count, also
+        # those of earlier processes.
         if number:
             own = [attempt for attempt in attempts if attempt.slurm == number]
         if tries_without_progress(job, folder, own) > workflow.restarts:
@@ -238,7 +240,8 @@ def _environment(job: Job, workflow: Workflow) -> dict[str, str]:
     environ[IMAGE_SHA256] = workflow.image_sha256
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
-    # Threads that libraries start by OMP_NUM_THREADS share the job's cores: all of them, or those of one GPU.
+    # Threads that libraries start by OMP_NUM_THREADS share the job's cores: all of them, or those of one GPU. With GPUs
+    # a user's or site's own number stays; without, the job's number of cores always counts.
     if not job.gpus:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
         return environ
@@ -447,7 +450,8 @@ def run_until(
                         _signal(process.pid, stop)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.2)
-            # Processes that the command has started may still be saving: wait until none of its group is left.
+            # Processes that the command has started may still be saving: wait until none of its group is left. Where
+            # nothing was asked to save, there is nothing to wait for.
             while is_asked and _signal(process.pid, 0):
                 time.sleep(0.2)
         except BaseException:
@@ -457,6 +461,7 @@ def run_until(
             if isinstance(stop, Path):
                 stop.unlink(missing_ok=True)
 
+    # What the command's end means. A command that was asked to stop may have finished all its work meanwhile: 0.
     code = process.returncode
     if code == 0:
         return 0
