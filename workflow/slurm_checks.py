@@ -124,7 +124,10 @@ def _without(request: Request, setting: str) -> Request:
 
 
 def _variables(request: Request, machine: Machine) -> list[str]:
-    """Return the environment variables that sbatch reads and without which Slurm would accept a job."""
+    """Return the environment variables that sbatch reads and without which Slurm would accept a job.
+
+    They act as options that the user's shell gives to each sbatch, beside those of the study's settings.
+    """
     wrong = []
     for name in sorted(machine.environ):
         # sbatch reads SBATCH_ACCOUNT as --account, and so on.

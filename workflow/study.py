@@ -238,15 +238,16 @@ class _Planner:
         for assignment in settings.pretraining_settings:
             words += ["--set", assignment]
 
-        # Where nothing is left to train, the job only exports, which takes one GPU of one node.
+        # Where nothing is left to train, the job only exports, which takes one GPU of one node. The exported model has
+        # about as many files as a checkpoint (`_CHECKPOINT_FILES`), so it counts as one.
         size = self._size(gpus=min(1, settings.gpus_per_node))
-        hours, disk_bytes, checkpoints = _EXPORT_HOURS, 0.0, 1
+        hours, disk_bytes, n_checkpoints = _EXPORT_HOURS, 0.0, 1
         if trains:
             costs = self._costs(stage)
             size = self._size(settings.nodes, settings.gpus_per_node)
             hours, disk_bytes = costs.gpu_hours, costs.checkpoint_bytes
-            # One more than are kept: the newest, to resume from, or the exported model, which has as many files.
-            checkpoints = len(stage.keep) + 1
+            # One more than are kept: the newest, to resume from, or the exported model.
+            n_checkpoints = len(stage.keep) + 1
         if kind.goal:  # a model's job
             folder = f"pretraining/models/{name}"
             files = ["manifest.json", "config.json", "model.safetensors"]
@@ -272,7 +273,7 @@ class _Planner:
             checkpoints=f"pretraining/stages/{name}/step-*/state.json",
             gpu_hours=hours,
             disk_bytes=disk_bytes,
-            files=_CHECKPOINT_FILES * checkpoints,
+            files=_CHECKPOINT_FILES * n_checkpoints,
             **size,
         )
 

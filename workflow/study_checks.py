@@ -116,8 +116,9 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
         return
     if not ids:
         return
-    # Every size of the study has to hold the tokenizer's ids. More rows than ids are usual, far more are a mistake.
-    # There may be no sizes: models with a start have the start's.
+    # Every size of the study has to hold the tokenizer's ids, also one that the target does not need: then the start is
+    # refused. More rows than ids are usual, far more are a mistake, of which only the target's sizes are warned. The
+    # study may have no sizes: models with a start have the start's.
     rows = {size: shape.vocab for size, shape in start.study.shapes.items()}
     smallest = min(rows, key=rows.__getitem__, default="")
     if rows and ids > rows[smallest]:
@@ -224,6 +225,7 @@ def _misunderstood(words: Command) -> Iterator[CheckLine]:
 
     Only commands that the user's settings `shard_options` and `tuning_options` add words to are looked at.
     """
+    # The setting that the line below names.
     key = "tuning_options"
     # A login node may lack a library that the command's module imports: then the words are not checked.
     with contextlib.suppress(ImportError):

@@ -179,7 +179,8 @@ class StudyProgress:
         running = [job for job in live if _runs(job)]
         failed = [job for job in todo if job.marker in self.failed]
 
-        # What the jobs still need, by the share of each that is missing.
+        # What the jobs still need, by the share of each that is missing. Only files are counted whole: all files of a
+        # job that is not done.
         gpu_hours = node_hours = disk_bytes = 0.0
         files = 0
         for job in todo:
@@ -190,6 +191,7 @@ class StudyProgress:
             disk_bytes += job.disk_bytes * share
             files += job.files
 
+        # In the order of `_HEAD`.
         return [
             f"{len(jobs)}",
             f"{len(jobs) - len(todo)}",
@@ -259,7 +261,8 @@ def progress_of(folder: Path) -> StudyProgress:
 def _here(todo: list[Job], folder: Path) -> dict[str, SlurmJob]:
     """Return the job that the call in the folder runs itself, by marker, in the form of a job of Slurm's.
 
-    It is the job whose last attempt has not ended and does not belong to a submitted Slurm job.
+    It is the job whose last attempt has not ended and does not belong to a submitted Slurm job. An attempt that was
+    killed has no end either, so that its job is returned as well until the call starts it again.
     """
     found = {}
     for job in todo:
@@ -288,11 +291,12 @@ def _why_failed(job: Job, folder: Path) -> str:
         return last_words
     last = attempts[-1]
     if last.submitted:
-        # Its Slurm job is no longer in the queue. Without an end the attempt was killed; nothing restarts it, nor a job
-        # that was stopped.
+        # Its Slurm job is no longer in the queue. An attempt without an end was killed. Nothing but a new call restarts
+        # it, nor one that was stopped: whatever is not a success has failed.
         is_failed = not last.end or last.code != 0
     else:
-        # Stopped, or killed together with the call that ran it: the study was interrupted, and the next call resumes.
+        # It ran in the process of a call. If it was stopped, or killed together with this call, the study was
+        # interrupted, and the next call resumes: that is no failure.
         is_failed = bool(last.end) and last.code not in (0, AGAIN, STOPPED)
     if not is_failed:
         return ""

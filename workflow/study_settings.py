@@ -209,7 +209,8 @@ class StudySettings(Site):
             raise UserError(
                 "datasets, learning_rates and seeds need at least one entry each"
             )
-        # `learning_rates` and `seeds_of` refuse a value that cannot be one, and return each value once.
+        # The functions `learning_rates` and `seeds_of` refuse a value that cannot be one, and return each value once.
+        # How often a value is listed is counted in the field, which still has it as often as the file.
         lists = {
             "datasets": self.datasets,
             "learning_rates": learning_rates(self.learning_rates),
