@@ -91,6 +91,7 @@ def run_workflow(
             Queue(),
         )
         return True
+
     folder.mkdir(parents=True, exist_ok=True)
     share_with_group(folder)
     # `holder` is None where this call now holds the lease.
@@ -99,6 +100,8 @@ def run_workflow(
             raise UserError(
                 f"another process is using {folder} ({holder}); wait for it or choose another folder"
             )
+
+        # May the study go on here?
         queue = _settled_queue(workflow, folder)
         # Before anything is changed, jobs that may still run are ruled out: a second job would repeat their work.
         refuse_start(workflow.jobs, folder, queue)
@@ -108,6 +111,8 @@ def run_workflow(
                 f"Slurm jobs of this study are queued or running ({numbers}); wait for them or cancel them"
             )
         refuse_other_settings(workflow, folder, queue.live)
+
+        # What is to be done?
         # The jobs are saved before any other file: from them the next call knows which files are the study's.
         save(workflow, folder)
         todo = reconcile(workflow, folder, retry_failed=retry_failed, live=queue.live)
@@ -117,6 +122,8 @@ def run_workflow(
             # removed before any job starts. A job that is live may be writing this record now.
             if marker not in queue.live:
                 (folder / job.refused).unlink(missing_ok=True)
+
+        # Do it.
         if profile == "local":
             return _run_here(workflow, folder, todo)
         if not todo:

@@ -174,6 +174,7 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         _NoRoomError: Slurm takes no more jobs of this user now.
         UserError: Slurm does not take this job, or sbatch prints no number.
     """
+    # What the Slurm job runs. It finds this package by PYTHONPATH; it is called in the study's folder.
     comment = job.marker
     module = f"workflow.step {shlex.quote(job.marker)}"
     if job.name == SUBMITS:
@@ -183,6 +184,8 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         f"#!/bin/bash\nexport PYTHONPATH={shlex.quote(str(ROOT))} PYTHONNOUSERSITE=1\n"
         f"exec {shlex.quote(sys.executable)} -m {module}\n"
     )
+
+    # The options of sbatch.
     output = folder / job.slurm_log
     output.parent.mkdir(parents=True, exist_ok=True)
     # Slurm replaces %j and the like in a path; %% stays a percent sign.
@@ -194,8 +197,9 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     # A job that was put back into the queue continues its log.
     command += [f"--chdir={folder}", f"--output={escaped}", "--open-mode=append"]
     command += [*options, *sbatch_words(request_of(workflow, job))]
-    # A job that submits others must not pass on the Slurm variables of its own allocation. SLURM_CONF belongs to the
-    # cluster: it names the file of its configuration.
+
+    # Submit the job. If it is submitted from a Slurm job, it must not get the Slurm variables of that job's allocation.
+    # SLURM_CONF belongs to the cluster: it names the file of its configuration.
     environ = {
         name: value
         for name, value in os.environ.items()
@@ -213,8 +217,9 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         raise UserError(
             f"Slurm does not take {comment}: {why}; what was submitted stays in the queue"
         )
-    # sbatch prints `4711`, or with the cluster's name `4711;name`. Lines that a site prints may begin with a number as
-    # well, so a line of only the job's number is sought first. The last such line counts.
+
+    # The job's number. sbatch prints `4711`, or with the cluster's name `4711;name`. Lines that a site prints may begin
+    # with a number as well, so a line of only the job's number is sought first. The last such line counts.
     for pattern in (r"^(\d+)(?:;\S*)?$", r"^(\d+)"):
         numbers = re.findall(pattern, answer.stdout, re.MULTILINE)
         if numbers:

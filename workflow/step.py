@@ -332,6 +332,8 @@ def launcher_of(
     """
     if job.nodes * job.gpus <= 1:
         return [], []
+    # In the image, or with this Python, these words take the place of a command of `clm-or-mlm`, which then stands at
+    # their end (`container.start`).
     torchrun = ["torch.distributed.run", f"--nproc-per-node={job.gpus}"]
     torchrun.append(f"--shutdown-timeout={_SAVING_SECONDS}")
     if numa:

@@ -96,7 +96,7 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
     settings = start.settings
     if _has_shards(start):
         return
-    # Exactly one of the two settings is needed; a tokenizer is given or trained.
+    # Is there one? Exactly one of the two settings is needed; a tokenizer is given or trained.
     if bool(settings.tokenizer) == bool(settings.train_tokenizer):
         fault = "no tokenizer; set"
         if settings.tokenizer:
@@ -109,6 +109,8 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
         )
         yield fail("tokenizer", said)
         return
+
+    # Does it fit the models?
     try:
         ids = _ids(settings)
     except UserError as error:

@@ -271,6 +271,7 @@ def _draw_bars(ax: Axes, rows: pd.DataFrame, column: int, style: Look) -> None:
     columns = ("series", "mean", "low", "high")
     numbered = zip(rows.index, records(rows, *columns), strict=True)
     for number, (name, mean, low, high) in numbered:
+        # The bar, its two ends, and the mean between them.
         ax.vlines(
             [x],
             [low],

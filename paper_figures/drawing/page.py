@@ -39,6 +39,10 @@ _FACTORS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
 """The ticks that a bent axis may have: of points, and of ratios."""
 _LEFT, _RIGHT = 0.38, 0.1
 """Inches left of the first panel and right of the last."""
+_TITLE_LEFT = 0.26
+"""Inches by which the title and the unit of a panel begin left of it, above the labels of its y axis."""
+_EDGE = 0.12
+"""Inches of the margins left and right of the heading, the legend and the caption."""
 _HEAD, _LEGEND, _TITLES, _PLOT, _TICKS, _LABEL = 0.32, 0.17, 0.44, 1.62, 0.2, 0.17
 """Heights in inches, from top to bottom of a page: the heading, a row of the legend, the titles of the panels, the
 panels, the labels of their ticks, the label of the x axis."""
@@ -98,8 +102,7 @@ class Sheet:
             body: height of all that is above the caption.
             below: room between the caption and what is above it.
         """
-        # The margins left and right are 0.12 inches wide.
-        width = WIDTH - 0.24
+        width = WIDTH - 2 * _EDGE
         self._lines = wrapped(caption, width)
         # How many lines, from the first, are the finding.
         self._finding = 0
@@ -137,11 +140,11 @@ class Sheet:
         if heading:
             # `inches` measures in the smallest type size.
             heading_width = inches(heading, bold=True) * _HEADING / SMALLEST
-            # The heading begins at 0.12 inches and ends at least 0.05 inches before the right edge.
+            # The heading begins at `_EDGE` (0.12 inches) and ends at least 0.05 inches before the right edge.
             share = min(1.0, (WIDTH - 0.17) / heading_width)
             size = max(SMALLEST, _HEADING * share)
         self.text(
-            0.12,
+            _EDGE,
             self.height - 0.19,
             heading,
             fontsize=size,
@@ -152,7 +155,7 @@ class Sheet:
             ink = INK if row < self._finding else GREY
             lines_below = len(self._lines) - row - 1
             bottom = 0.07 + _LINE * lines_below
-            self.text(0.12, bottom, line, color=ink, gid="caption")
+            self.text(_EDGE, bottom, line, color=ink, gid="caption")
         return self.figure
 
 
@@ -252,15 +255,14 @@ def make_page(
         if index > named:
             left += names_width
         axes[panel.name] = sheet.axes(left, bottom + second_height, width, _PLOT)
-        # Title and unit begin 0.26 inches left of the panel, above the labels of its y axis.
         sheet.text(
-            left - 0.26,
+            left - _TITLE_LEFT,
             top + 0.285,
             panel.title,
             fontsize=TITLE_SIZE,
             fontweight="bold",
         )
-        sheet.text(left - 0.26, top + 0.145, panel.unit, color=GREY)
+        sheet.text(left - _TITLE_LEFT, top + 0.145, panel.unit, color=GREY)
 
     # The second row, and the bars of schedules above the titles.
     # In a loop of its own, so that the first axes of the figure are the panels of the first row, left to right.
@@ -270,13 +272,16 @@ def make_page(
             axes[panel.name + DIFFERENCES] = sheet.axes(left, bottom, width, _SECOND)
         if panel.schedules:
             above = sheet.axes(
-                left - 0.26, top + _TITLES + 0.04, width + 0.26, bars_height
+                left - _TITLE_LEFT,
+                top + _TITLES + 0.04,
+                width + _TITLE_LEFT,
+                bars_height,
             )
             draw_schedules(above, panel.schedules)
 
     # The words for all panels: what the second row shows, the legend, the label of the x axis.
     if second:
-        sheet.text(_LEFT - 0.26, bottom + _SECOND + 0.07, second, color=GREY)
+        sheet.text(_LEFT - _TITLE_LEFT, bottom + _SECOND + 0.07, second, color=GREY)
     if legend:
         # From the upper edge of the page to the middle of the legend.
         from_top = 0.36 + (legend_rows - 1) * _LEGEND / 2
@@ -286,7 +291,7 @@ def make_page(
             ncols=columns,
             handlelength=2.6,
             handletextpad=0.6,
-            bbox_to_anchor=(0.12 / WIDTH, 1 - from_top / sheet.height),
+            bbox_to_anchor=(_EDGE / WIDTH, 1 - from_top / sheet.height),
             columnspacing=1.6,
             borderaxespad=0,
             borderpad=0,
@@ -305,7 +310,7 @@ def _legend_columns(names: Collection[str]) -> int:
     widths = [inches(name) + 0.5 for name in names]
     if sum(widths) < WIDTH:
         return len(widths)
-    return max(1, int((WIDTH - 0.24) / max(widths)))
+    return max(1, int((WIDTH - 2 * _EDGE) / max(widths)))
 
 
 def draw_schedules(
@@ -318,7 +323,7 @@ def draw_schedules(
         schedules: from top to bottom; a name stands left of its bar.
         size: type size, in points.
     """
-    # `inches` measures in the smallest type size.
+    # The axes. `inches` measures in the smallest type size.
     name_widths = [inches(name) for name, _ in schedules]
     name_width = max(name_widths) * size / SMALLEST + 0.08
     axis_width = float(ax.get_position().width) * WIDTH
@@ -332,6 +337,8 @@ def draw_schedules(
     # A bar has its middle at 0, 1, 2 and so on, counted from the top.
     ax.set_ylim(len(schedules) - 0.5, -0.5)
     ax.axis("off")
+
+    # The bars, each with its name and a text in each stage.
     for row, (name, stages) in enumerate(schedules):
         ax.text(left_edge, row, name, va="center", fontsize=size)
         first_step = 0.0
@@ -412,8 +419,9 @@ def bend(
     # U+2212 is the minus sign.
     labels = {tick: form.format(tick).replace("-", "\u2212") for tick in all_ticks}
     labels[0.0] = "0"  # not +0; an axis of ratios has no such tick
+
+    # Which ticks have room? First where each tick is, in inches from no effect.
     inches_of_unit = wide / (scaled(last) - scaled(first))
-    # Where each tick is, in inches from no effect.
     inches_of = {}
     for tick in all_ticks:
         if first <= tick <= last:

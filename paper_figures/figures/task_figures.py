@@ -303,6 +303,7 @@ def collect_points(
     Returns:
         Columns `FIGURE_COLUMNS`, ordered by panel, series and x as drawn. A model without scores has no rows.
     """
+    # Which models are drawn, and where.
     averages = inputs.averages
     scored = list(averages["model"].unique())
     # A repeated pretraining (`mine-s1`) is left out where the first one (`mine`) has scores as well.
@@ -321,6 +322,7 @@ def collect_points(
         if point is not None:
             positions[name] = point
 
+    # In which order. A series stands where its first model stands.
     def series_and_x(name: str) -> tuple[str, float]:
         return positions[name].series, _x_rank(positions[name].x)
 
@@ -329,6 +331,8 @@ def collect_points(
     added = [name for name in positions if name not in figure.models]
     order = of_the_figure + sorted(added, key=series_and_x)
     series = list(dict.fromkeys(positions[name].series for name in order))
+
+    # A row for each of their task averages.
     rows = averages[averages["model"].isin(order)]
     points = [positions[name] for name in rows["model"]]
     data = rows.rename(columns={"task": "panel"})
