@@ -40,8 +40,9 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
     The kind of interval, its coverage and the names of missing models are in the alt text.
     """
     sentences = []
-    # If the source is not comparable, the first sentence of its note says whose models or metrics these are. It stands
-    # at the beginning of a sentence here, and with one full stop, which the note's only sentence has already.
+    # If the source is not comparable, the first sentence of its note says whose models or metrics these are. A note may
+    # begin with a lowercase letter, since elsewhere it follows a colon. If it has one sentence only, `partition` leaves
+    # that sentence its full stop.
     whose, _, _ = inputs.source.kind.note.partition(". ")
     if whose:
         sentences.append(f"{whose[0].upper()}{whose[1:].rstrip('.')}.")
