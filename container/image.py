@@ -116,7 +116,7 @@ def image_record(image: Path) -> Path:
 
 _DEBIAN_URL = re.compile(r"^[^#]*?\b(https?://[^\s\]]+/debian/?)(?=\s|$)", re.MULTILINE)
 """An address that ends in /debian, before any # of its line, as in both forms of apt's files:
-`deb [arch=amd64] http://deb.debian.org/debian bookworm main` and `URIs: http://deb.debian.org/debian`."""
+`deb [arch=amd64] http://MIRROR/debian bookworm main` and `URIs: http://MIRROR/debian`."""
 
 
 def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
