@@ -85,7 +85,7 @@ class Adaptation:
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
         if (self.steps is None) == (self.tokens is None):
-            remedy = "leave one of them out" if self.steps else "give one of them"
+            remedy = "give one of them" if self.steps is None else "leave one of them out"
             raise UserError(
                 f"either --steps or --tokens says how long to train: {remedy}"
             )

@@ -333,9 +333,7 @@ class Plan:
             # All devices wait while gradients are summed, and the hours are those of all together.
             waiting = gradient_seconds(shape, device, processes, bandwidth)
             seconds += processes * item.steps * waiting
-            # As on a single device: what summing gradients over several ones takes in addition is not
-            # counted.
-            memory = max(memory, training_gb(shape, pass_tokens))
+            memory = max(memory, training_gb(shape, pass_tokens, several=processes > 1))
             parameter_bytes = _WEIGHT_BYTES + OPTIMIZER_BYTES
             one_checkpoint = shape.trained_parameters * parameter_bytes
             checkpoint_bytes += len(item.keep) * one_checkpoint
