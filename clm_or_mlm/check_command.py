@@ -41,6 +41,7 @@ from common.reading import read_bounded
 from pretraining.data import shard_manifest
 from pretraining.data.shard_manifest import INDEX, SHARD_SPLITS, UNFINISHED
 from pretraining.training.log import LOG, read_log
+from workflow.jobs import WORKFLOW
 
 _TRAINED = ("stages", "models", "starts")
 """Folders that `train` and `adapt` write into their --out: each stage's checkpoints, the exported models, and
@@ -50,9 +51,11 @@ _RECORDS = (MANIFEST, PROVENANCE, ".sif.json")
 _DEEPEST = 3
 """Levels of subfolders in which things are looked for: STUDY/analysis/table10/instances has three."""
 _DATASET_AGAIN = "fetch, import or make the dataset again with --replace"
-_TRAIN_AGAIN = "run the same train or adapt command again"
+_TRAIN_AGAIN = "run the same train, adapt or workflow command again"
 _MODEL_AGAIN = "remove it and run the command again that wrote it (train, adapt or pretraining export)"
 _KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
+_STUDY_PARTS = {"analysis": 2, "data": 2, "shards": 1, "tokenizer": 1}
+"""Folders of a study that its `workflow` command makes again once a job needs them: how many names each has."""
 
 
 class Verdict(NamedTuple):
@@ -108,9 +111,11 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
     damaged = False
     compared = set[Path]()
     for verdict in _verdicts(folder, compared):
+        sentence = verdict.sentence
         if verdict.kind == "damaged":
             damaged = True
-        sys.stdout.write(f"{verdict.kind}: {verdict.what}: {verdict.sentence}\n")
+            sentence += _study_remedy(Path(str(verdict.what)))
+        sys.stdout.write(f"{verdict.kind}: {verdict.what}: {sentence}\n")
     # Nothing of this package was found: the folder is an encoder that others made, or is refused.
     if not compared and not damaged:
         _check_encoder_of_others(folder)
@@ -122,6 +127,21 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
             f"not compared: {folder}: {count} without a hash: {first_of(names)}\n"
         )
     return int(damaged)
+
+
+def _study_remedy(damaged: Path) -> str:
+    """Return how a study makes a damaged file or folder again; empty text where the verdict says all."""
+    for study in (damaged, *damaged.parents):
+        if (study / WORKFLOW).is_file():
+            names = damaged.relative_to(study).parts
+            length = _STUDY_PARTS.get(names[0], 0) if names else 0
+            if length:
+                part = study.joinpath(*names[:length])
+                return (
+                    f"; or, in this study, remove {part} and run the same `workflow` command again, which makes "
+                    "what it needs"
+                )
+    return ""
 
 
 def _check_encoder_of_others(folder: Path) -> None:
@@ -341,7 +361,7 @@ def _train_again(stage: Path) -> str:
         with suppress(DamagedError, KeyError, TypeError):
             stages = parse_manifest(_content_of(model / MANIFEST))["stages"]
             if stage.name in [item["name"] for item in stages]:
-                words.insert(0, f"remove models/{model.name}")
+                words.insert(0, f"remove {model}")
     return " and ".join(words)
 
 
@@ -512,13 +532,13 @@ def _check_kept(folder: Path, compared: set[Path]) -> str:
 
     # Files that are not in the manifest are named in the verdict, so `check` need not name them again.
     compared |= {path for path in folder.rglob("*") if path.is_file()}
+    # Without an undamaged manifest, --keep takes the folder's files for somebody else's and writes
+    # nothing there. Where only another file is damaged, --keep writes the folder again.
+    remedy = f"move it elsewhere, and {_KEEP_AGAIN}"
     try:
-        # Without an undamaged manifest, --keep takes the folder's files for somebody else's and writes
-        # nothing there. Where only another file is damaged, --keep writes the folder again.
-        remedy = f"move it elsewhere, and {_KEEP_AGAIN}"
         files = read_manifest(folder / MANIFEST, remedy)[FILES]
     except FileNotFoundError:
-        raise UserError(f"it has no {MANIFEST}; {_KEEP_AGAIN}") from None
+        raise UserError(f"it has no {MANIFEST}; {remedy}") from None
     check_files(folder, files, _KEEP_AGAIN)
     sentence = f"{len(files)} files match the manifest"
     others = strangers(folder, kept_files(folder))

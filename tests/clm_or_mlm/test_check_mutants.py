@@ -1,5 +1,6 @@
 """`check` of what each command writes: a changed byte is named, or its file is; the printed remedy repairs it."""
 
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -74,7 +75,8 @@ class Check:
         paths = [path for path in every if path not in self.declared]
         if len(paths) > FILES:
             kinds = {(path.parent, path.suffix): path for path in paths}
-            paths = list(kinds.values())[:FILES]
+            chosen = list(kinds.values())
+            paths = chosen[:: math.ceil(len(chosen) / FILES)]
         return [path for path in paths if path.stat().st_size]
 
 
@@ -95,7 +97,10 @@ def place_of(check: Check, line: str, changed: Path) -> Path:
 def follow(check: Check, line: str, changed: Path, words: str, given: Path) -> None:
     """Do what a line of `check` says."""
     place = place_of(check, line, changed)
-    if "remove it and what it lists" in line:
+    study_part = re.search(r"in this study, remove (\S+) and run", line)
+    if study_part:
+        shutil.rmtree(study_part[1], ignore_errors=True)
+    elif "remove it and what it lists" in line:
         listed = changed.name.removesuffix("manifest.json").rstrip("._")
         for path in [*changed.parent.rglob(f"{listed}*")]:
             if path.is_file():
@@ -109,10 +114,15 @@ def follow(check: Check, line: str, changed: Path, words: str, given: Path) -> N
             shutil.rmtree(place)
         else:
             place.unlink()
-    for model in re.findall(r"remove (models/\S+)", line):
-        shutil.rmtree(check.out / model)
-    replace = " --replace" if "--replace" in line and "--replace" not in words else ""
-    do(words + replace, given, check.out)
+    for model in re.findall(r"remove (\S+/models/\S+)", line):
+        shutil.rmtree(model)
+    if "--replace" in line and "--replace" not in words and not study_part:
+        words += " --replace"
+    do(words, given, check.out)
+
+
+def sealed_lines(lines: list[str]) -> list[str]:
+    return [line for line in lines if not line.startswith("not compared: ")]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -133,8 +143,18 @@ def test_each_remedy_repairs(name: str, given: Path, check: Check) -> None:
         damaged = [line for line in after if line.startswith("damaged: ")]
         for line in damaged:
             follow(check, line, path, words, given)
-        if damaged:
-            assert check.lines() == whole, (path, damaged)
+        repaired = check.lines()
+        part = path.relative_to(check.out).parts[0]
+        if not damaged:
+            pass  # `missing` or `not compared` says what has changed
+        elif name != "workflow":
+            assert repaired == whole, (path, damaged)
+        elif part in ("data", "shards"):
+            # Datasets and shards are made again only for a job that needs them.
+            assert "damaged: " not in str(repaired), (path, damaged)
+        else:
+            # A job that is done again leaves other notes and times, which have no hash.
+            assert sealed_lines(repaired) == sealed_lines(whole), (path, damaged)
         shutil.rmtree(check.out)
         for file, content in before.items():
             (check.out / file).parent.mkdir(parents=True, exist_ok=True)

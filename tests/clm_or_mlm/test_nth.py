@@ -28,7 +28,9 @@ LONG = {
     name: written.COMMANDS[name]
     for name in ("adapt --merge", "benchmarks run", "report")
 }
-"""Commands that take seconds: at few places."""
+"""Commands that take seconds, so that not every place is tried."""
+FEW, FEW_OF_LONG, MANY_OF_LONG = 8, 3, 30
+"""Places that are tried: in quick tests, of a long command, and of a long command in slow tests."""
 FAILED = (2, 3, 4, -9)
 """Exit codes of a call that could not write: 3 and 4 are of `benchmarks run`."""
 
@@ -59,11 +61,11 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize(
-    "step", [9, pytest.param(1, marks=pytest.mark.slow)], ids=["few", "all"]
+    "is_quick", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["few", "all"]
 )
 @pytest.mark.parametrize("name", [*COMMANDS, *LONG])
 def test_a_failure_anywhere_is_repaired_by_the_same_command(
-    name: str, step: int, calls: Server, given: Path, tmp_path: Path
+    name: str, is_quick: bool, calls: Server, given: Path, tmp_path: Path
 ) -> None:
     def words(out: Path) -> list[str]:
         return written.line((COMMANDS | LONG)[name], given, out)
@@ -73,11 +75,13 @@ def test_a_failure_anywhere_is_repaired_by_the_same_command(
     assert code == 0 and count > 5
     whole = same_always(clean)
     failed = 0
-    stride = 1
-    if step > 1:
-        stride = count // (3 if name in LONG else 8) | 1  # odd: all modes take turns
+    if name in LONG:
+        places = FEW_OF_LONG if is_quick else MANY_OF_LONG
+    else:
+        places = FEW if is_quick else count
+    stride = count // places | 1  # odd: all modes take turns
     for place in range(1, count + 1, stride):
-        for mode in MODES if step == 1 else [MODES[place % len(MODES)]]:
+        for mode in MODES if stride == 1 else [MODES[place % len(MODES)]]:
             out = tmp_path / f"{place}-{mode}"
             code, _ = calls.call(words(out), out, place, mode)
             assert code in (0, *FAILED), (place, mode, code)

@@ -40,7 +40,7 @@ DONE: dict[str, tuple[Callable[[Path], object], str, tuple[str, ...]]] = {
     "no checkpoint": (
         lambda out: shutil.rmtree(_last(out)),
         "missing",
-        ("no checkpoint; to have one, remove models/", "run the same train"),
+        ("no checkpoint; to have one, remove ", "run the same train"),
     ),
     "log": (lambda out: (out / LOG).unlink(), "missing", (LOG, "no log here")),
     "log's byte": (lambda out: flip(out / LOG, 3), "damaged", (LOG, "is not a row")),
