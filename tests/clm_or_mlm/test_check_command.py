@@ -55,7 +55,7 @@ DONE: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "its manifest": (
         lambda store: (kept(store) / "manifest.json").unlink(),
         "damaged",
-        "it has no manifest.json",
+        "it has no manifest.json; move it elsewhere",
     ),
 }
 

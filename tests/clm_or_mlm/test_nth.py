@@ -75,10 +75,9 @@ def test_a_failure_anywhere_is_repaired_by_the_same_command(
     assert code == 0 and count > 5
     whole = same_always(clean)
     failed = 0
+    places = FEW if is_quick else count
     if name in LONG:
         places = FEW_OF_LONG if is_quick else MANY_OF_LONG
-    else:
-        places = FEW if is_quick else count
     stride = count // places | 1  # odd: all modes take turns
     for place in range(1, count + 1, stride):
         for mode in MODES if stride == 1 else [MODES[place % len(MODES)]]:
