@@ -71,10 +71,13 @@ def answer(assessment: Assessment) -> Answer:
     main = judged[ANSWER]
     # The small networks of a toy study, shown in the places of the paper's models.
     stand_ins = source.stand_ins is not None
+    # Would the answer stay if every model were pretrained again?
     pretraining = ""
-    # With arms, the test's seeds are pretrainings, so that its result already allows for pretraining again.
+    # An arm is a model that was pretrained several times. With arms, the test's seeds are pretrainings, so
+    # that its result already allows for pretraining again.
     survives_pretraining = source.has_arms
-    # The spreads that others measured are of networks of the paper's sizes, not of stand-ins.
+    # The spreads that others measured are of networks of the paper's sizes, not of stand-ins. For stand-ins
+    # without arms nothing says that the answer would stay, so that a positive answer is "Probably".
     if not stand_ins and not source.has_arms:
         again = _pretrained_again(main, assessment)
         if again is not None:
@@ -96,7 +99,7 @@ def answer(assessment: Assessment) -> Answer:
 
 
 def _cautions(assessment: Assessment) -> list[str]:
-    """Return sentences that limit the answer.
+    """Return sentences that limit the answer; none where the source has no comparison of the answer.
 
     They say how many parts are left when fewer or more statements are tested at once, what the mean is if tasks and
     datasets are samples, and which models share a trunk.
@@ -104,10 +107,13 @@ def _cautions(assessment: Assessment) -> list[str]:
     main = assessment.judged[ANSWER]
     if not main.known:
         return []
+    # How many parts hold, by what is tested at the same time.
+    cautions = _among(assessment.judged)
+    # The mean if the tasks, or the datasets, are a random sample.
     over_tasks = _over_places(main, assessment)
     over_datasets = _over_places(assessment.judged_by_dataset[ANSWER], assessment)
-    means = {"tasks": over_tasks, "datasets": over_datasets}
-    cautions = [*_among(assessment.judged), *_as_samples(means)]
+    cautions += _as_samples({"tasks": over_tasks, "datasets": over_datasets})
+    # `shared_trunks` gives a clause without a capital or a full stop; empty where no models share a trunk.
     shared = shared_trunks(result.comparison for result in main.known_comparisons)
     if shared:
         cautions.append(f"{shared[0].upper()}{shared[1:]}.")
@@ -140,11 +146,12 @@ def _headline(
             answer begins with "Yes", otherwise with "Probably".
     """
     mean = main.mean
+    # Words that depend on the source: where, of which models, over how many splits, in how many comparisons.
     where = "at equal budget"
     scope = f"{ANSWERS[SPLIT].scope}; "
     if stand_ins:
         where = "at equal budget in these stand-ins for the paper's models"
-        scope = ""
+        scope = ""  # the scope names the paper's sizes and steps
     splits = ""
     if len(tried) > 1:
         splits = f" and the {_number(len(tried))} splits tried"
@@ -158,6 +165,7 @@ def _headline(
         comparisons = (
             f"the {main.known} comparisons (of {main.parts}) that this source allows"
         )
+    # A last sentence on all comparisons together; the mean is None where fewer than two are known.
     mean_difference = ""
     if mean is not None and mean.known:
         median = np.median([result.effect for result in main.known_comparisons])
@@ -165,6 +173,7 @@ def _headline(
             f" Over all {main.known}, the mean difference is {mean.effect:+.1f} points [{mean.low:+.1f}, "
             f"{mean.high:+.1f}], the median {median:+.1f}."
         )
+    # The headline itself: first words, counts, list of the comparisons, last sentence.
     lead = _lead(main, survives_pretraining=survives_pretraining)
     if not main.holds_in and not main.fails_in:
         return (
@@ -218,6 +227,7 @@ def _steps(result: Result) -> int:
     They are not known of several models at once, or of a name that does not say them.
     """
     claimed_ahead, _ = result.comparison.sides
+    # One name stays as it is. Several in one text are the name of no model, so that none is found.
     model = find_model(", ".join(claimed_ahead))
     return model.steps if model else 0
 
@@ -225,14 +235,18 @@ def _steps(result: Result) -> int:
 def _higher_where(judged: JudgedFinding) -> str:
     """Return a sentence that lists the comparisons that are shown to be higher, with the gains at the longest training.
 
-    It is empty where none is, or where all are, which the headline says without a list.
+    The sentence is empty where no comparison is shown to be higher, or where all are: the headline says both
+    without a list. Of the gains it gives only those at the longest training.
     """
     higher = shown_higher(judged)
     if not higher or judged.holds_in == judged.parts:
         return ""
+    # Some comparison has a known length, since `higher` lists it, so that the maximum is one as well
+    # (unknown: 0).
     longest = max(map(_steps, judged.known_comparisons))
     final = [result for result in _higher(judged) if _steps(result) == longest]
     gains = ", ".join(f"{result.effect:+.2f} on {result.task}" for result in final)
+    # Higher only after shorter trainings: there are no gains at the longest.
     if not gains:
         return f" Higher: {higher}."
     return f" Higher: {higher}; at {format_steps(longest).upper()} by {gains}."
@@ -241,7 +255,13 @@ def _higher_where(judged: JudgedFinding) -> str:
 def _lead(main: JudgedFinding, *, survives_pretraining: bool) -> str:
     """Return the first words of the headline, which answer whether to pretrain with MLM still.
 
-    They are "Open" where no comparison shows CLM first better or worse than MLM alone.
+    They are "Open" where no comparison shows CLM first better or worse than MLM alone, and "Sometimes" where
+    some show one of the two, but not half of them.
+
+    Args:
+        main: the judged statement that answers the question.
+        survives_pretraining: whether the answer, in whichever direction, stays when a spread between
+            pretrainings is added.
     """
     if main.holds_in and main.fails_in:
         return "It depends"
@@ -279,6 +299,7 @@ def _pretrained_again(
     """
     if not main.holds_in and not main.fails_in:
         return None
+    # The spreads that others measured, of networks of the paper's sizes.
     # These spreads are T5's. They are too large in that they contain the spread of fine-tuning, and too small in that
     # they are of averages of eight or nine datasets, not three.
     alike = [spread for spread in measured_spreads() if spread.parameters >= _ALIKE]
@@ -286,6 +307,7 @@ def _pretrained_again(
     smallest, largest = spreads[0], spreads[-1]
     sizes = sorted({round(spread.parameters) for spread in alike})
     millions = _range(sizes)
+    # Where comparisons are shown in both directions, the answer is about the higher ones.
     direction = "higher" if main.holds_in else "lower"
 
     def shown(judged: JudgedStatement) -> int:
@@ -294,8 +316,11 @@ def _pretrained_again(
 
     # The answer with the smallest and with the largest of the measured spreads.
     moved = [_moved(assessment, sd) for sd in (smallest, largest)]
+    # The larger spread leaves fewer: sorted, since the sentence says `1 to 2`.
     still_shown = sorted(map(shown, moved))
+    # The same without a correction for the shares of CLM that were tried.
     shown_alone = sorted(shown(finding.alone) for finding in moved)
+    # The sentence: what was measured, how many comparisons it leaves, up to which spread the mean stays.
     once = "Each model was pretrained once"
     if assessment.source.is_replicated:
         once = "Of each model one pretraining is compared"
@@ -309,6 +334,8 @@ def _pretrained_again(
     if main.mean is not None and limit:
         side_of_0 = "above" if main.mean.effect > 0 else "below"
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
+    # The answer survives if its first words would stay with either spread: they rest on the outcome of the
+    # statement or, where CLM first is worse, on half of the comparisons (`_lead`).
     if main.holds_in:
         same_outcome = all(finding.outcome == main.outcome for finding in moved)
         survives = still_shown[0] > 0 and same_outcome
@@ -318,8 +345,13 @@ def _pretrained_again(
 
 
 def _moved(assessment: Assessment, sd: float) -> JudgedFinding:
-    """Return the judged answer if pretraining again moved task scores by a standard deviation of `sd` points."""
-    independent = SHARED_LUCK["models"]  # every model and task varies independently
+    """Return the judged answer if pretraining again moved task scores by a standard deviation of `sd` points.
+
+    All answers are judged, since the p's of the one at `SPLIT` are corrected for the other shares of CLM.
+    """
+    # Every model and task varies independently: a model inherits none of its trunk's luck, so that each
+    # comparison has the spread of both of its models.
+    independent = SHARED_LUCK["models"]
     result_of = with_pretraining_spread(assessment.result_of, sd, independent)
     return judge(ANSWERS.values(), result_of)[ANSWER]
 
@@ -332,6 +364,8 @@ def _mean_up_to(mean: Result | None, assessment: Assessment) -> float:
     if mean is None or not mean.known:
         return 0.0
     comparison = mean.comparison
+    # The mean is over many models and tasks. If these varied independently, luck would average out; this is
+    # the other end, at which models of one trunk move together, and so do all tasks.
     sharing = SHARED_LUCK["trunks and tasks"]
 
     def includes_zero(hundredths: int) -> bool:
@@ -392,6 +426,8 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
     Returns:
         A list with the sentence; empty where no part holds even alone.
     """
+    # The p's of all parts before any adjustment: of the answer, and by family of everything else. In the
+    # family of the answer that is the other splits of the steps.
     answer_ps: list[float] = []
     ps_by_family: dict[str, list[float]] = {family: [] for family in FAMILIES}
     for finding in judged.values():
@@ -401,12 +437,13 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
             answer_ps = ps
         elif finding.id != "F8":  # F8 rests on the same comparisons as the answer
             ps_by_family[family] += ps
-    # The family of the answer has only the other splits, which are no findings.
+    # The other splits are not findings, and are left out where all findings are tested together.
     ps_of_findings: list[float] = []
     for family, ps in ps_by_family.items():
         if family != ANSWER:
             ps_of_findings += ps
-    # In words, what is tested together with the parts of the answer.
+    # By words for what is tested together with the parts of the answer, the p's of these other parts. The
+    # first has none: the parts of the answer alone.
     others_by_scope: dict[str, list[float]] = {"at this split alone": []}
     if ps_by_family[ANSWER]:
         splits = _number(len(splits_tried(judged)))
@@ -417,8 +454,10 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
     counts = []
     for words, others in others_by_scope.items():
         adjusted = holm([*answer_ps, *others])
+        # Only the parts of the answer, which come first, are counted.
         shown = sum(p <= ALPHA for p in adjusted[: len(answer_ps)])
-        # Where no part is shown without any correction, none is shown with one: there is nothing to list.
+        # Where no part of the answer is shown when these are tested alone, none is shown among more tests:
+        # there is nothing to list.
         if not others and not shown:
             return []
         counts.append(f"{shown} for the {len(adjusted)} {words}")
@@ -463,12 +502,15 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
 def _over_places(judged: JudgedFinding, assessment: Assessment) -> SampleMean | None:
     """Return the mean effect of a finding, with its tasks or datasets taken as a random sample.
 
-    The comparisons on one task or dataset (at several lengths of training) are averaged first.
+    The comparisons on one task or dataset (at several lengths of training) are averaged first, so that each
+    task or dataset is one member of the sample.
     """
+    # By place: the task, with the dataset or `average`, that a comparison is on.
     by_place: dict[tuple[tuple[str, str], ...], list[AnyContrast]] = {}
     for result in judged.known_comparisons:
         by_place.setdefault(result.comparison.places, []).append(result.comparison)
     means = [typical_contrast(contrasts) for contrasts in by_place.values()]
+    # None where there is no mean, as of ratios of spreads.
     results = [assessment.result_of(mean) for mean in means if mean is not None]
     return random_effects(results)
 

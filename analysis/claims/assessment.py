@@ -29,7 +29,7 @@ class Assessment:
     source: Source
     settings: Settings
     result_of: ResultOf = field(repr=False)
-    """What it says about a comparison."""
+    """What the source says about a comparison."""
 
     @cached_property
     def judged(self) -> dict[str, JudgedFinding]:
@@ -64,7 +64,9 @@ class Assessment:
     def tests(self) -> tuple[str, str, str]:
         """Three sentences on how findings were tested.
 
-        They are about the test with the interval's measured coverage, to what the results extend, and multiplicity.
+        1. Which test was used, and how often its interval covered the truth in simulations.
+        2. Which other scores the results are about: other seeds, test instances or pretrainings.
+        3. Which findings the p's are adjusted over.
         """
         tested = [
             result
