@@ -33,7 +33,11 @@ Datasets = Callable[[str], tuple[str, ...]]
 def finding_by_dataset(
     finding: Finding, datasets_of: Datasets = datasets_of
 ) -> Finding:
-    """Return the finding with a part for each dataset in place of a part for a task."""
+    """Return the finding with a part for each dataset in place of a part for a task.
+
+    Statements that are only reported are dropped. Some of them name their datasets already (`SeedSpread`) and
+    have no task to replace.
+    """
     body = _by_dataset(finding.body, datasets_of)
     rivals = tuple(_by_dataset(node, datasets_of) for node in finding.rivals)
     return replace(finding, body=body, rivals=rivals, reported=())
@@ -129,7 +133,11 @@ def makes_the_result(average: Result, rest: Result) -> bool:
 
 
 def _by_dataset(node: Node, datasets_of: Datasets) -> Node:
-    """Return the statement with a part for each dataset in place of each average."""
+    """Return the statement with a part for each dataset in place of each average.
+
+    A single comparison is about one task (a contrast or a ratio of spreads), two tasks, or a mean over all of
+    them.
+    """
     if isinstance(node, AtLeast):
         return _rule_by_dataset(node, datasets_of)
     # In the catalogue a contrast over three or more tasks is always a mean over tasks (F9): it has a part for each
@@ -151,15 +159,21 @@ def _by_dataset(node: Node, datasets_of: Datasets) -> Node:
 
 
 def _rule_by_dataset(rule: AtLeast, datasets_of: Datasets) -> AtLeast:
-    """Return "at least k of n parts hold" with a part for each dataset in place of a part for a task."""
-    if joins(rule):  # all of the parts have to hold, and so on every dataset
+    """Return "at least k of n parts hold" with a part for each dataset in place of a part for a task.
+
+    There are three cases: each part has to hold by itself; a rule about one task; a rule about several tasks.
+    """
+    # `joins`: all of the parts have to hold, and each counts by itself. So each has to hold on every dataset.
+    if joins(rule):
         return all_of(rule.label, _parts_by_dataset(rule, datasets_of))
+    # The tasks, each once.
     tasks: dict[str, None] = {}
     for comparison in comparisons(rule):
         tasks |= dict.fromkeys(comparison.tasks)
     if len(tasks) == 1:
         [task] = tasks
-        # A rule about one task holds by dataset if it holds on every dataset of the task.
+        # A rule about one task holds by dataset if it holds on every dataset of the task. So a fall and a
+        # rise that make one U (`both_of`) are on the same dataset.
         copies = [_placed(rule, {task: name}) for name in datasets_of(task)]
         return all_of(rule.label, copies or [rule])
     parts = _parts_by_dataset(rule, datasets_of)

@@ -196,7 +196,8 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     averaged = [one for one in averaged if one.unit == unit]
     weighted_terms = []
     for contrast in averaged:
-        # A contrast that claims to be below 0 enters the mean with its sign reversed.
+        # A contrast that claims to be below 0 enters the mean with its sign reversed: only its region has no
+        # lower end.
         sign = 1.0 if math.isfinite(contrast.low) else -1.0
         for term in contrast.terms:
             weight = sign * term.weight / len(averaged)
@@ -212,6 +213,8 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     if not directed:  # the claimed range of a mean is the mean of the ranges
         low = math.fsum(one.low for one in averaged) / len(averaged)
         high = math.fsum(one.high for one in averaged) / len(averaged)
+    # What the mean is over, in words. In the catalogue, a contrast that is averaged alone beside others
+    # always claims a direction: in F4, F11, F12 and F13, whose other contrasts claim a margin or a range.
     label = f"mean of {len(averaged)} comparisons, in the claimed direction"
     if 0 < len(directed) < len(contrasts):
         label = f"mean of the {len(averaged)} that claim a direction"

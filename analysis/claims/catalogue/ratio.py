@@ -51,10 +51,13 @@ def _slope_terms(
     # The pseudo-inverse has a row for each coefficient, from the highest power of x down, which says how the
     # coefficient depends on the scores. The last row is the constant's, which has no slope.
     powers = np.arange(degree, 0, -1)
+    # x is the ratio in tens of per cent, so that a slope is in points per 10 %.
     tenths = np.array(ratios) / 10
     coefficients = np.linalg.pinv(np.vander(tenths, degree + 1))[:-1]
     # The derivative of x**power at the ratio `at`, for each power.
     derivatives = powers * (at / 10) ** (powers - 1)
+    # The slope is the sum of the derivatives, each times its coefficient; (n_ratios,), a weight for each
+    # score.
     weights = sign * (derivatives @ coefficients)
     terms = []
     for weight, ratio in zip(weights, ratios, strict=True):

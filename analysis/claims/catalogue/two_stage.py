@@ -27,9 +27,9 @@ from pretraining.paper_models import BUDGET_SPLITS, RATIOS
 
 def _split(budget: int, place: int) -> str:
     """Return the model of a budget (thousands of steps) with the share of CLM at this place of `_SHARES`."""
-    if place == 0:
+    if place == 0:  # 0 % CLM: MLM alone
         return f"610m-mlm40-{budget}k"
-    if place == 4:
+    if place == 4:  # 100 % CLM
         return f"610m-clm-{budget}k"
     # Shares are nominal: Figure 6 shows 22.7 to 77.3 % CLM as 25, 50 and 75 %. `BUDGET_SPLITS` has only these three,
     # at places 1 to 3.
@@ -119,7 +119,7 @@ def _answer_at(place: int) -> Finding:
     rivals = [_beats_mlm_alone(other) for other in (1, 2, 3) if other != place]
     return Finding(
         id=ANSWER if place == 1 else f"{ANSWER}-{share}",
-        scope=FINDINGS[0].scope,  # F8 compares the same models
+        scope=_SCOPE,  # F8 compares the same models
         statement=f"At equal budget, {share} % CLM, then MLM, beats MLM alone in at least half of the 12 comparisons.",
         where="the paper's title; Figure 6, Tables 10-13",
         family=ANSWER,
@@ -130,10 +130,14 @@ def _answer_at(place: int) -> Finding:
     )
 
 
+_SCOPE = "610M models, 40 % masking; 12K, 22K and 42K steps; four tasks"
+"""The models of F8, and of the statements that answer the paper's question."""
+
+
 FINDINGS = (
     Finding(
         id="F8",
-        scope="610M models, 40 % masking; 12K, 22K and 42K steps; four tasks",
+        scope=_SCOPE,
         statement="At equal budget, CLM then MLM (25 % CLM, 75 % MLM) beats MLM alone at 12k, 22k and 42k on each "
         "task.",
         where="Figure 6, Tables 10-13",
