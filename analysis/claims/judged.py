@@ -2,6 +2,12 @@
 
 A finding has two p's, for and against it. Both are adjusted by Holm's procedure: those of a whole finding over the
 findings of its family (the findings about one question), those of its parts over the parts that are counted together.
+
+The words of this module: the source is the collection of scores by which findings are judged. A statement as
+it is written is a node; as the source judges it, with its p's, it is a branch
+(`analysis.claims.verdicts.Branch`), and a whole finding is a tree of branches. The units of a branch are the
+parts that "holds in k of n" counts. A comparison is known if the source has its scores, and a branch is known
+if any of its comparisons is.
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ from common.level import ALPHA
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedPart:
-    """A part that a statement counts."""
+    """A part that a statement counts; also, while findings are judged, a whole finding in its family."""
 
     branch: Branch
     p_for_holm: float
@@ -77,7 +83,7 @@ class JudgedStatement:
 
     @property
     def known(self) -> int:
-        """Parts of which the source says anything."""
+        """How many parts the source says anything of: a number, not yes or no as `Branch.known`."""
         return len(self.counted)
 
     @property
@@ -113,7 +119,11 @@ class JudgedStatement:
 
     @property
     def verdict(self) -> str:
-        """The outcome in words: `holds in 6 of 12`, `holds in 1 of 2 (10 not run)`, `open, fails in 1 of 4`."""
+        """The outcome in words: `holds in 6 of 12`, `holds in 1 of 2 (10 not run)`, `open, fails in 1 of 4`.
+
+        The numbers are of the parts that the source says anything of. Failing parts are named where the whole
+        is not decided.
+        """
         fails = f", fails in {self.fails_in}" if self.fails_in else ""
         if self.outcome == IN_PART.name:
             remark = fails
@@ -213,8 +223,9 @@ class JudgedFinding(JudgedStatement):
     def decisive(self) -> Result:
         """The most adverse comparison.
 
-        Where the evidence is for the finding, it is the weakest comparison, on which the finding's p rests; where the
-        evidence is against it, the strongest counter-example.
+        Where the evidence is for the finding, it is the weakest comparison, on which the finding's p rests;
+        where the evidence is against it, the strongest counter-example. Of a finding that needs only some of
+        its parts, such as 6 of 12, the p rests on the weakest of the 6 best.
         """
         if self.outcome == HOLDS.name:
             is_against = False
@@ -224,8 +235,9 @@ class JudgedFinding(JudgedStatement):
             is_against = self.fails_in > 0 or self.direction == "against"
         branch = self.branch
         decides = branch.decides_against if is_against else branch.decides_for
-        # Where the source lacks too many parts, one of the lacking comparisons decides, with a p of 1. That is no
-        # evidence: the weakest of the known comparisons takes its place.
+        # Where the source lacks too many parts, one of the lacking comparisons decides, with a p of 1. That
+        # is no evidence: the weakest of the known comparisons takes its place. That is the one with the
+        # largest `p_for`, on either side: the less a comparison supports the finding, the more adverse it is.
         if not decides.known and self.known:
             return max(self.known_comparisons, key=lambda result: result.p_for)
         return decides
@@ -258,17 +270,18 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
     # Findings, their rivals and the answer share comparisons; the cache computes each comparison once.
     result_of = cache(result_of)
     trees = [(finding, judge_node(finding.body, result_of)) for finding in findings]
-    # By family its findings, each as a tree by its id. A finding of which the source says nothing is not tested, so
-    # that the others are not corrected for it.
+    # First whole findings, adjusted over their family. Each family has its findings, by id, as trees. A
+    # finding of which the source says nothing is not tested, so that the others are not corrected for it.
     families: dict[str, dict[str, Branch]] = {}
     for finding, branch in trees:
         if branch.known:
             families.setdefault(finding.family, {})[finding.id] = branch
-    # By its id each whole finding, with p's after adjustment over its family.
+    # By id each whole finding with its p's after adjustment: it is a part of its family here.
     whole_of: dict[str, JudgedPart] = {}
     for members in families.values():
         wholes = _adjusted(list(members.values()))
         whole_of.update(zip(members, wholes, strict=True))
+    # Then the parts of each finding, adjusted over the parts that are counted together.
     judged: dict[str, JudgedFinding] = {}
     for finding, branch in trees:
         own_parts = list(branch.known_units)
@@ -277,6 +290,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
         for rival in finding.rivals:
             parts_of_rivals += judge_node(rival, result_of).known_units
         tested = _adjusted([*own_parts, *parts_of_rivals])
+        # A finding of which the source says nothing keeps its p's, which are 1, and is in no family.
         p_for, p_against, holm_over = branch.p_for, branch.p_against, 0
         if branch.known:
             whole = whole_of[finding.id]
@@ -302,7 +316,11 @@ def judge_alone(node: Node, result_of: ResultOf) -> JudgedStatement:
 
 
 def _alone(branch: Branch) -> JudgedStatement:
-    """Return a statement whose p's are adjusted only over its own parts."""
+    """Return a statement as judged by itself.
+
+    The p's of the whole stay as they are, since nothing is tested together with it; the p's of its parts are
+    adjusted over these parts.
+    """
     return JudgedStatement(
         branch=branch,
         p_for_holm=branch.p_for,

@@ -48,6 +48,8 @@ def owned_pairs(
         if any(compared.issuperset(comparison.models) for comparison in in_finding):
             relevant.append(finding)
     owned: dict[tuple[str, frozenset[str]], OwnedPair] = {}
+    # Findings may be left out here: a part is counted among the parts of its own finding and of the finding's
+    # rivals. Which findings are judged together moves only the p's of whole findings, which are not used.
     for name, judged in judge(relevant, result_of).items():
         for part in judged.counted:
             comparison = part.branch.node

@@ -114,8 +114,10 @@ def with_pretraining_spread(
         wider = contrast_result(
             comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds
         )
-        # With the greater degrees of freedom, or with another distribution than the source's own (a bootstrap has no
-        # Student's t), "wider" may come out narrower: of each number the more cautious one counts.
+        # With the greater degrees of freedom, or with another distribution than the source's own (a bootstrap
+        # has no Student's t), "wider" may come out narrower: of the p's for and against, and of the ends of
+        # the 95 % interval, the more cautious one counts. The 90 % interval and the p of "no difference" are
+        # those of `wider`.
         p_for = max(base.p_for, wider.p_for)
         p_against = max(base.p_against, wider.p_against)
         low, high = min(base.low, wider.low), max(base.high, wider.high)

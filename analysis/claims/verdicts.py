@@ -177,7 +177,9 @@ def _decided(
     """
     known = [part for part in parts if part.known]
     lacking = [part for part in parts if not part.known]
+    # There is a part that is lacking, since `count` is at most the number of all parts.
     if count > len(known):
         return 1.0, lacking[0]
+    # The position among the known parts of the one whose p decides: the one with the `count`-th smallest p.
     p, position = partial_conjunction([p_of(part) for part in known], count)
     return p, known[position]

@@ -44,7 +44,12 @@ def format_effect(result: Result | None) -> str:
 
 
 def scope_in_words(source: Source, others: str = "fine-tuning seeds") -> str:
-    """Return a sentence on which other scores results are about: other pretrainings, or only `others` of one."""
+    """Return a sentence on which other scores results are about: other pretrainings, or only `others` of one.
+
+    An arm is several pretrainings of one model under one name, each of which is a seed (`Source.has_arms`);
+    commands make arms of them with --replicates. A replicated source has such pretrainings, but each under
+    its own name.
+    """
     if source.has_arms:
         return "Each model is several pretrainings, which are its seeds, so this is about other pretrainings, too."
     if source.is_replicated:
@@ -73,6 +78,8 @@ def how_tested(
             fewest_of[result.interval] = min(
                 fewest_of.get(result.interval, seeds), seeds
             )
+    # Where no comparison has such an interval, the sentence is about the one asked for, with the paper's
+    # number of seeds.
     if not fewest_of:
         fewest_of = {interval: N_SEEDS}
     over = "fine-tuning seeds on the same test instances"
@@ -82,12 +89,14 @@ def how_tested(
         of_cells = INTERVALS[interval].tests_of_cells
         test = f"{of_cells} from each model's mean and printed interval ({conditions})"
     else:
+        # The pooled bootstrap needs five models or more (docs/claims.md); below that, Welch's t takes its
+        # place.
         tests = [INTERVALS[name].tests for name in fewest_of]
         test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
         if INTERVALS[interval].needs_instances:
             over = "fine-tuning seeds and test instances"
-    # Coverage was simulated for means, not for every contrast.
     clauses = [test]
+    # Then the coverages, which were simulated for means, not for every contrast.
     for name, count in fewest_of.items():
         words = coverage_words(name, count)
         if words:
@@ -101,7 +110,10 @@ def how_tested(
 
 
 def count_outcomes(findings: Iterable[JudgedFinding]) -> str:
-    """Return how many findings hold, fail, hold in some of their parts and are open, in a sentence."""
+    """Return how many findings hold, fail, hold in some of their parts and are open, in a sentence.
+
+    There are one or more findings.
+    """
     judged = list(findings)
     counts = Counter(finding.outcome for finding in judged)
     parts: list[str] = []
@@ -134,6 +146,7 @@ def verdict_in_words(judged: JudgedFinding) -> str:
             parts_hold = "the only part holds"
         return f"{parts_hold}, not after correction ({format_p(judged.p_for_holm)})"
     # `judged.verdict` says all there is, unless the whole is not decided although some of its parts fail.
+    # Then the verdict is "open" or "holds in k of n", and the failing parts are added.
     is_decided = judged.outcome not in (IN_PART.name, OPEN.name)
     if is_decided or not judged.fails_in:
         return judged.verdict
@@ -241,9 +254,11 @@ def sentence(judged: JudgedFinding) -> str:
         return f"{verdict}: {judged.missing}."
     counts = readout(judged)
     parts = [f"{verdict}: {counts}."]
-    # The counts begin with the same words ("holds in at least 6 of 12"), so that the verdict need not come first.
+    # Where the verdict is only "holds in 6 of 12", the counts say the same ("holds in at least 6 of 12,
+    # ..."), so that the verdict need not come first.
     if words == f"holds in {judged.holds_in} of {judged.known}{judged.not_run}":
         parts = [f"{_capitalised(counts)}."]
+    # By labels, since a finding may name one comparison in several of its parts.
     if judged.missing:
         computed = _count_of_labels(judged.known_comparisons)
         planned = _count_of_labels(judged.comparisons)

@@ -69,14 +69,16 @@ def verdicts_document(
         data = verdicts_data(assessment, shown)
         return show(TableDocument(data=data, indent=2), "json")
 
-    # Functions, so that a format is made only if it is printed: the Markdown page takes long, since it judges every
-    # finding by dataset.
+    # The formats that are written by a function of their own; all others are made of the document's body.
+    # They are functions, so that a format is made only if it is printed: the Markdown page takes long, since
+    # it judges every finding by dataset.
     pages: dict[str, Callable[[], str]] = {
         "markdown": lambda: findings_page(assessment, shown),
         "csv": csv,
         "json": json,
     }
     if explain:
+        # The reasoning is text without tables: it has a function as well, and the body stays empty.
         pages["text"] = lambda: explanations(assessment, shown)
         return TableDocument(body=[], pages=pages)
     if len(shown) != 1:
@@ -113,6 +115,8 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
         Grid(grid, colours=_COLOURS),
         "",
         *_source(assessment),
+        # The test, and to what the results extend. The third sentence, on Holm's adjustment, is said with the
+        # p below.
         " ".join(assessment.tests[:2]),
         "mean: of the comparisons that claim a direction; above 0 supports the finding. p: of the whole finding, "
         "after Holm's adjustment over the findings about one question.",
@@ -185,6 +189,8 @@ def _statement_lines(branch: Branch, indent: str) -> list[str]:
         f"against {format_p(branch.p_against)}"
     ]
     parts = list(branch.parts)
+    # Alternatives are parts of which one is enough: the rule is then in words `one of 36 parts`
+    # (`AtLeast.rule`).
     if branch.rule.startswith("one of") and len(parts) > _LONGEST:
         lines.append(f"{indent}  the three strongest of {len(parts)}:")
         parts = sorted(parts, key=lambda part: part.p_for)[:3]
@@ -244,6 +250,7 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
         how += ["--resamples", str(settings.resamples), "--seed", str(settings.seed)]
     options = shlex.join([*assessment.source.options, *how])
     judged = [assessment.judged[name] for name in shown]
+    # The findings in two orders: a list of ids for each outcome, and a section for each question.
     ids_by_outcome: dict[str, list[str]] = {}
     for outcome in OUTCOMES:
         ids = [finding.id for finding in judged if finding.outcome == outcome]
@@ -258,9 +265,11 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
     answered = answer(assessment) if set(SHOWN) <= set(shown) else None
     summary = [f"{len(ids)} {outcome}" for outcome, ids in ids_by_outcome.items()]
     environment = jinja2.Environment(
-        autoescape=False,
+        autoescape=False,  # the page is Markdown, not HTML
+        # A line that has only a tag of the template leaves no line in the page.
         trim_blocks=True,
         lstrip_blocks=True,
+        # A name that the template uses and `render` lacks is an error, not an empty text.
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )

@@ -263,7 +263,9 @@ def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
     finding = _fields(judged, (*_TESTED, *_ADJUSTED))
     finding |= {"role": "finding", "label": judged.finding.statement}
     rows = [finding]
-    # Only the finding's own parts carry adjusted p's; a reported statement and the mean are each judged alone.
+    # Only the finding's own parts carry adjusted p's; a reported statement and the mean are each judged
+    # alone. So is the statement of the finding: its outcome after adjustment over the family is already in
+    # the finding's own row.
     rows += _rows_of(judged.alone, "verdict", judged.counted)
     for statement in judged.reported:
         rows += _rows_of(statement, "reported")
