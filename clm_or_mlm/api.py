@@ -25,7 +25,8 @@ from analysis.claims.catalogue import SHOWN
 from analysis.claims.pages.explain import explanations
 from analysis.claims.pages.finding_records import as_record, parts_frame
 from analysis.comparisons.comparison import compare as compare_models
-from analysis.comparisons.comparison_report import compare_scores, records_of
+from analysis.comparisons.comparison_report import records_of
+from analysis.comparisons.scores_in_python import compare_scores
 from analysis.evidence.settings import Settings
 from analysis.sensitivity.sensitivity_page import sensitivity_of
 from analysis.sources import Source, open_source
