@@ -50,17 +50,71 @@ def table_of_folder(
     Raises:
         UserError: results of no use, or neither a file nor a folder says which model or dataset they are of.
     """
-    paths = []
-    for path in folder.rglob("*.json"):
-        # A run store has results.json, too; that of lm-evaluation-harness, in the first versions of 0.4, has a key
-        # "versions".
-        is_of_store = path.name == RESULTS and b'"versions"' not in read_bounded(path)
-        if is_of_store or path.name == RUN:
-            return None
-        paths.append(path)
-    paths.sort()
+    paths = _files_of_a_tool(folder)
     # What was chosen in reading, each with the names that it is about.
     notes: dict[str, list[str]] = {}
+    scores = _scores_in(folder, paths, notes)
+    if not scores:
+        return None
+    # A row for each score, with the folders of its file below the one that was given.
+    rows = []
+    for path, row in scores:
+        folders = path.relative_to(folder).parent.parts
+        numbered = enumerate(folders, start=1)
+        rows.append(row | {f"folder{number}": name for number, name in numbered})
+    frame = pd.DataFrame(rows)
+    # Model and dataset: as the owner names them, else as the files do.
+    given = dict(options.titles)  # by role the column that the owner names
+    # Where the owner names the folders that are a model, dataset or seed, these replace what a file says. `model=model`
+    # keeps it.
+    replaced = [role for role in given if role in frame and given[role] != role]
+    frame = frame.drop(columns=replaced)
+    for role in ("model", "dataset"):
+        if role not in given and role not in frame:
+            raise _nameless(folder, role, frame)
+    # Seeds. Without folders of seeds, each model has one seed.
+    if "seed" not in given:
+        if "se" in frame:
+            # lm-evaluation-harness writes standard errors: then a score is a mean over test instances.
+            notes["one seed; errors over test instances, unpaired"] = ["se"]
+        else:
+            frame["seed"] = "one"
+    # The table, and sentences on what was chosen.
+    sentences = []
+    for note, names in notes.items():
+        sentences.append(f"{note}: {first_of(sorted(set(names)), 3)}")
+    # Refusals call a row by its file.
+    places = [str(path.relative_to(folder)) for path, _ in scores]
+    table = replace(text_table_of(frame, str(folder)), places=places)
+    return table, sentences
+
+
+def _files_of_a_tool(folder: Path) -> list[Path]:
+    """Return the JSON files in a folder at any depth, sorted; none for a run store of this package."""
+    paths = []
+    for path in folder.rglob("*.json"):
+        # A run store has results.json, too; that of lm-evaluation-harness, in the first versions of 0.4, has
+        # a key "versions".
+        is_of_store = path.name == RESULTS and b'"versions"' not in read_bounded(path)
+        if is_of_store or path.name == RUN:
+            return []
+        paths.append(path)
+    return sorted(paths)
+
+
+def _scores_in(
+    folder: Path, paths: Sequence[Path], notes: dict[str, list[str]]
+) -> list[tuple[Path, ResultRow]]:
+    """Return the scores of the tool that wrote some files, each with its file; none of files of no tool.
+
+    Args:
+        folder: the folder of the files, for refusals.
+        paths: the files, sorted.
+        notes: gets what was chosen.
+
+    Raises:
+        UserError: files of a tool in another form than its own, or without scores.
+    """
     # results_DATE.json or results.json
     of_harness = [path for path in paths if re.match(r"results[_.]", path.name)]
     of_trainer = [path for path in paths if path.name in _TRAINER]
@@ -71,6 +125,7 @@ def table_of_folder(
         elif of_trainer:
             scores = [*_of_trainer(of_trainer, notes)]
         else:
+            # MTEB names a file after its task: any file may be one, and the others are skipped.
             scores = [*_of_mteb(paths, notes)]
     except (AttributeError, KeyError, TypeError):
         # A key is missing, or a value is of another type than in the tool's own files.
@@ -79,46 +134,20 @@ def table_of_folder(
         ) from None
     if not scores and (of_harness or of_trainer):
         raise UserError(f"{folder} has results, but no scores in them")
-    if not scores:
-        return None
-    rows = []
-    for path, row in scores:
-        folders = path.relative_to(folder).parent.parts
-        numbered = enumerate(folders, start=1)
-        rows.append(row | {f"folder{number}": name for number, name in numbered})
-    frame = pd.DataFrame(rows)
-    given = dict(options.titles)  # by role the column that the owner names
-    # Where the owner names the folders that are a model, dataset or seed, these replace what a file says. `model=model`
-    # keeps it.
-    replaced = [role for role in given if role in frame and given[role] != role]
-    frame = frame.drop(columns=replaced)
-    for role in ("model", "dataset"):
-        if role in given or role in frame:
-            continue
-        # Nothing says it: the refusal lists which folders there are.
-        examples = []
-        for title in map(str, frame):
-            if title.startswith("folder"):
-                names = sorted(set(frame[title].dropna()))
-                examples.append(f"{title} is {first_of(names, 2)}")
-        raise UserError(
-            f"{folder}: no file names its {role}; say which folder does, as in --columns "
-            f"model=folder1,dataset=folder2,seed=folder3 ({', '.join(examples):.120})"
-        )
-    # Without folders of seeds, each model has one seed.
-    if "seed" not in given:
-        if "se" in frame:
-            # lm-evaluation-harness writes standard errors: then a score is a mean over test instances.
-            notes["one seed; errors over test instances, unpaired"] = ["se"]
-        else:
-            frame["seed"] = "one"
-    sentences = []
-    for note, names in notes.items():
-        sentences.append(f"{note}: {first_of(sorted(set(names)), 3)}")
-    # Refusals call a row by its file.
-    places = [str(path.relative_to(folder)) for path, _ in scores]
-    table = replace(text_table_of(frame, str(folder)), places=places)
-    return table, sentences
+    return scores
+
+
+def _nameless(folder: Path, role: str, frame: pd.DataFrame) -> UserError:
+    """Return the error for scores whose model or dataset nothing says: it lists which folders there are."""
+    examples = []
+    for title in map(str, frame):
+        if title.startswith("folder"):
+            names = sorted(set(frame[title].dropna()))
+            examples.append(f"{title} is {first_of(names, 2)}")
+    return UserError(
+        f"{folder}: no file names its {role}; say which folder does, as in --columns "
+        f"model=folder1,dataset=folder2,seed=folder3 ({', '.join(examples):.120})"
+    )
 
 
 def _load(path: Path) -> Any:
@@ -194,7 +223,7 @@ def _numbers_of_task(
             "metric": metric if answer_filter == "none" else key,
             "score": value,
             "se": error if has_error else None,
-            # A score without an error counts as one seed, which has none.
+            # A score without an error is read as a mean over one seed, which needs no error.
             "n_instances": n_instances if has_error else 1,
             "higher_is_better": higher_is_better.get(metric),
         }
@@ -258,8 +287,9 @@ def _of_trainer(
         paths: the files of `_TRAINER`, of all runs.
         notes: gets what was chosen.
     """
-    # By the folder of a run its files, each with its rank: those of the run itself come before those of checkpoints,
-    # then they are in the order of `_TRAINER`, and later checkpoints come before earlier ones.
+    # By the folder of a run its files, each with its rank: those of the run itself come before those of
+    # checkpoints, then they are in the order of `_TRAINER`, and later checkpoints come before earlier ones.
+    # The path, at the end of a rank, is the file itself.
     files_of: dict[Path, list[tuple[bool, int, int, Path]]] = {}
     for path in paths:
         run, step = path.parent, 0
