@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -240,6 +240,8 @@ def _best(comparison: Comparison) -> str:
     if comparison.over is None:
         return ""
     leader = comparison.contestants.models[0]  # they are in the order of their means
+    # Of many models, differences are those between the first and each other one, on every place that both
+    # have: here they are taken on the widest.
     others_by_outcome: dict[str, list[str]] = {}
     missing = ""  # why the first of those without a test has none
     for difference in comparison.differences:
@@ -281,6 +283,7 @@ def in_a_sentence(comparison: Comparison) -> str:
     # Several datasets without any mean: none of them can stand for all.
     if whole.place.is_dataset and len(comparison.differences) > _MOST_NAMED:
         return _counts(comparison)
+    # The first clause: by how much one model is ahead of the other on the widest place.
     leader, other = whole.first, whole.second
     leader_ahead, other_ahead = AHEAD, BEHIND  # outcomes are said of the first model
     effect, low, high = whole.result.effect, whole.result.low, whole.result.high
@@ -289,17 +292,8 @@ def in_a_sentence(comparison: Comparison) -> str:
         leader, other = other, leader
         leader_ahead, other_ahead = BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
-    by = _signed(comparison, effect)
-    if not math.isnan(low):
-        by += f" {_interval(comparison, low, high)}"
-    if comparison.contestants.in_points:
-        by += " points"
-    on = f"over {whole.place.title}"
-    if "mean" in whole.place.title:
-        on = f"on the {whole.place.title}"
-    count = comparison.queries.get(whole.place.dataset)
-    if count:
-        on += f" ({count:,} test queries)"
+    by = _by(comparison, effect, low, high)
+    on = _on(comparison, whole.place)
     words_unless_ahead = {
         EQUAL: "Practically equal",
         OPEN: "Open",
@@ -310,6 +304,7 @@ def in_a_sentence(comparison: Comparison) -> str:
     clauses = [f"{leader} is ahead by {by} {on}"]
     if unsure:
         clauses = [f"{unsure} {on}: {leader} minus {other} is {by}"]
+    # The other clauses: on which parts that is so, or not. The parts are averages where there are any.
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     # A table of scores has only one average, the mean over all datasets: then the datasets are listed.
     has_averages = len(averages) > 1
@@ -329,18 +324,59 @@ def in_a_sentence(comparison: Comparison) -> str:
         OPEN: "open",
         UNKNOWN: untested,
     }
+    # Averages are few, and are named. Of many datasets only the number is given.
+    is_counted = not has_averages and len(parts) > _MOST_NAMED
+    clauses += _clauses_of_parts(parts, words, is_counted=is_counted)
+    return f"{'; '.join(clauses)}."
+
+
+def _by(comparison: Comparison, effect: float, low: float, high: float) -> str:
+    """Return a difference with its interval, where there is one, and unit: `+1.20 [+0.50, +1.90] points`."""
+    by = _signed(comparison, effect)
+    if not math.isnan(low):
+        by += f" {_interval(comparison, low, high)}"
+    if comparison.contestants.in_points:
+        by += " points"
+    return by
+
+
+def _on(comparison: Comparison, place: Place) -> str:
+    """Return what a difference is over: `over all tasks`, `on the mean of 3 datasets`.
+
+    A retrieval set of the user's own has its number of test queries.
+    """
+    on = f"over {place.title}"
+    if "mean" in place.title:
+        on = f"on the {place.title}"
+    count = comparison.queries.get(place.dataset)
+    if count:
+        on += f" ({count:,} test queries)"
+    return on
+
+
+def _clauses_of_parts(
+    parts: Sequence[Difference], words: Mapping[str, str], *, is_counted: bool
+) -> list[str]:
+    """Return a clause for each outcome that some parts have, in the order of `words`: `ahead on SC, TC`.
+
+    Args:
+        parts: differences on averages, or on datasets.
+        words: by outcome what is said of it.
+        is_counted: whether a clause gives the number of datasets in place of their names.
+    """
+    clauses = []
     for outcome, word in words.items():
         titles = []
-        for one in parts:
-            if one.outcome == outcome:
-                titles.append(one.place.title.removesuffix(" average"))
+        for part in parts:
+            if part.outcome == outcome:
+                titles.append(part.place.title.removesuffix(" average"))
         if not titles:
             continue
         where = ", ".join(titles)
-        if not has_averages and len(parts) > _MOST_NAMED:
+        if is_counted:
             where = f"{len(titles)} of {len(parts)} datasets"
         clauses.append(f"{word} on {where}")
-    return f"{'; '.join(clauses)}."
+    return clauses
 
 
 def _counts(comparison: Comparison) -> str:
@@ -403,7 +439,8 @@ def _tabled_places(comparison: Comparison, *, full: bool) -> list[Place]:
 
     With `full` these are all averages (of a table of scores also all datasets), otherwise only the widest place.
     """
-    # The widest place that all models have, as a list of one; empty where they have none in common.
+    # The widest place that all models have, as a list of one; empty where they have none in common. It is
+    # added to other places so that it has a table in any case; each place is listed once.
     widest_place = [] if comparison.over is None else [comparison.over]
     places = [difference.place for difference in comparison.differences]
     if full and comparison.contestants.is_table:
@@ -519,7 +556,9 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
 
 def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     """Return lines on how the comparison was done and what limits it; without `full`, only on the columns shown."""
-    # The kinds of interval that were used, each with the fewest seeds of either model; coverage depends on both.
+    # How intervals were made, and how often they cover the truth. That depends on the kind of interval, on
+    # the fewest seeds of either model and, of a pooled bootstrap, on the number of cells in its pool
+    # (`caption_of`).
     seeds_and_kinds = set()
     places_of_pools = []
     for difference in comparison.differences:
@@ -536,6 +575,7 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         words = caption_of(seeds_and_kinds, "; for a single mean, it ", cells)
         names = ", ".join(name for name in INTERVALS if name in kinds)
         lines.append(f"Intervals for differences ({names}): {words}.")
+    # What the columns p, outcome and needed are; of many models the titles of the tables say it.
     if comparison.is_pair:
         tasks = (
             ", and separately over the tasks; not applied to the mean over all tasks"
@@ -552,6 +592,7 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
                 "Needed: seeds per model to detect a difference this large, or as large as the margin if that is "
                 "larger, in 80 of 100 studies."
             )
+    # What the results are about: other pretrainings, other test instances. The notes and floors come last.
     lines += _pretraining_lines(comparison)
     if any(not INTERVALS[kind].needs_instances for kind in kinds):
         lines.append(
