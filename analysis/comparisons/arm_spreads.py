@@ -59,9 +59,8 @@ class ArmScores:
         parts = [(place.task, place.dataset)]
         if place.task == ALL:
             parts = [(task, AVERAGE) for task in tasks]
-        arms: list[
-            list[Array]
-        ] = []  # for each arm the scores by seed of each pretraining
+        # For each arm the scores by seed of each pretraining.
+        arms: list[list[Array]] = []
         counts: list[int] = []  # seeds of every pretraining
         for model in models:
             if model not in self.members:

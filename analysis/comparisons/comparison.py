@@ -100,12 +100,15 @@ def compare(
     # Made before runs become arms: these words count the runs of the source.
     source_words = source.words
     by_pretraining: ArmScores | None = None
+    # Each arm becomes a model of the source. It is called by its pattern, which is therefore one of the names
+    # to compare.
     if replicates:
         runs = source.need_runs("--replicates")
         arms = arms_in(runs, replicates)
         by_pretraining = ArmScores.of(runs, arms, settings.selection)
         source = replace(source, runs=with_arms(runs, arms, settings.selection))
         names = [*names, *replicates]
+    # The comparison, to which arms add the spreads between and within pretrainings.
     contestants = contestants_of(source, names, settings)
     result = _compared(contestants, settings, margin=margin, label=source.label)
     if by_pretraining is not None:
@@ -117,6 +120,7 @@ def compare(
         result = replace(
             result, differences=tuple(differences), replicates=tuple(replicates)
         )
+    # What only the source can say of the datasets that were compared.
     places = [difference.place for difference in result.differences]
     datasets = in_order({place.dataset for place in places if place.is_dataset})
     floors = source.floors_in_words(datasets)
@@ -336,12 +340,14 @@ def _notes(
     settings: Settings,
 ) -> Iterator[str]:
     """Yield what limits the comparison, a sentence each."""
+    # Models of which the paper prints cells, beside models with runs.
     printed = [name for name in contestants.models if name in contestants.printed]
     if printed and len(printed) < len(contestants.models):
         yield (
             f"{', '.join(printed)}: no runs in {label}, so the paper's printed cells are used, and differences "
             "are tested by Welch's t test."
         )
+    # What some models have no scores on.
     places_of_models = itertools.chain.from_iterable(contestants.places.values())
     all_places = places_in_order(places_of_models)
     for model, of_model in contestants.places.items():
@@ -358,9 +364,10 @@ def _notes(
     has_averages = is_of_paper and not contestants.is_table
     if has_averages and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
+    # Seeds: single ones, fewer than others have, the same scores twice, few against many.
     yield from _seed_notes(contestants, all_places, settings)
     yield from _copy_notes(contestants)
-    # The mean over all tasks has as few seeds as one of its parts, and that one is named.
+    # The mean over all tasks has as few seeds as one of its parts, and that part is named in its place.
     on_parts = [one for one in differences if one.place.task != ALL]
     uneven = [one for one in on_parts if few_against_many(one.result.seeds)]
     if uneven:
@@ -369,6 +376,8 @@ def _notes(
             f"On {where}, two or three seeds are held against many, where Welch's t leads falsely too often: its "
             "degrees of freedom are those of the smaller sample."
         )
+    # How the differences are to be understood. Findings are about the paper's models and averages, not about
+    # a table's.
     if len(contestants.models) == 2 and not contestants.is_table:
         yield from _counted_notes(contestants)
     at_limit = [one for one in differences if one.at_limit]
@@ -455,10 +464,11 @@ def _seed_notes(
     contestants: Contestants, places: Sequence[Place], settings: Settings
 ) -> Iterator[str]:
     """Yield the models that have one seed, then those with fewer seeds than others, each with the datasets."""
-    single: dict[str, list[str]] = {}  # by model the datasets on which it has one seed
-    unequal: dict[
-        str, list[str]
-    ] = {}  # by what is said of models the datasets where it is so
+    # By model the datasets on which it has one seed.
+    single: dict[str, list[str]] = {}
+    # By what is said of models the datasets where it is so: a sentence for all datasets with the same
+    # numbers.
+    unequal: dict[str, list[str]] = {}
     for place in places:
         if not place.is_dataset:
             continue

@@ -267,11 +267,15 @@ def contestants_of(
     # Printed cells alone cannot give every kind of interval; this refuses the others.
     if all(name not in with_runs for name in models):
         settings.method.need_cells()
+    # Printed cells stand beside runs only where both are scores of one kind (`Source.comparable`).
     evidence = source.evidence(settings, printed=source.comparable)
+    # By model the places that it has scores on.
     scored: dict[str, list[Place]] = {name: [] for name in models}
     for model, task, dataset in evidence:  # its cells
         if model in scored:
-            title = ""  # that of an average is known
+            # The source has the titles of its datasets, also of the user's own. Without a title, `Place`
+            # makes one.
+            title = ""
             if dataset != AVERAGE and dataset in source.datasets:
                 title = source.datasets[dataset].title
             scored[model].append(Place(task, dataset, title))
@@ -334,6 +338,7 @@ def contestants_of_table(
     for model, task, dataset in records(rows.drop_duplicates(CELL), *CELL):
         if model in scored:
             scored[model].append(Place(task, dataset))
+    # The mean over the datasets that all models have.
     shared = places_in_order(set.intersection(*map(set, scored.values())))
     # The (task, dataset) pairs that the mean over all is over; empty where the models have no such mean.
     averaged: list[tuple[str, str]] = []
@@ -345,10 +350,13 @@ def contestants_of_table(
         else _of_seeds(rows, averaged, settings)
     )
     points = _points_of(table)
-    # A point of the mean is known where all of its datasets have the same point.
+    # A point of the mean is known where all of its datasets have the same point. The mean's place has the
+    # dataset `AVERAGE`, under which `Contestants.point` looks for it.
     points_of_shared = {points.get(place.dataset) for place in shared}
     if len(points_of_shared) == 1 and None not in points_of_shared:
         points[AVERAGE] = points[shared[0].dataset]
+    # By model the cells whose mean is its score over all datasets: the cell of that mean or the cells of the
+    # datasets.
     parts: dict[str, Sequence[tuple[str, str]]] = {}
     places = {}
     for model, of_model in scored.items():
@@ -386,7 +394,8 @@ def _of_seeds(
     by_seed = by_seed[seeds_in_order(by_seed.columns)]
     # Half of the last digit that is written: rounding alone may have moved a score by so much.
     half_digits: dict[Cell, float] = {}
-    # A cell is known as finely as its most finely written score.
+    # Scores of a cell may be written with different numbers of digits, such as 91.4 and 91.42: the most
+    # digits count.
     finest = rows.groupby(CELL, as_index=False)[["half_digit"]].min().dropna()
     for model, task, dataset, half in records(finest, *CELL, "half_digit"):
         half_digits[model, task, dataset] = half
@@ -449,6 +458,7 @@ def _within_seeds(
         # Each seed has a score on all of the datasets or on none of them.
         is_all_or_none = has_score.all() == has_score.any()
         if is_all_or_none.all():
+            # A seed of other models, on which this model has no score at all, has no mean: nan.
             means[model] = scores.mean(skipna=False)
     return means
 
@@ -461,7 +471,11 @@ def _is_in_one_unit(table: ScoresTable, places: Sequence[Place]) -> bool:
     datasets = table.rows["dataset"]
     is_on_places = datasets.isin([place.dataset for place in places])
     largest = table.scores[is_on_places].abs().groupby(datasets).max()  # by dataset
-    return not largest.min() <= 1 < largest.max() / OTHER_UNIT
+    # Fractions on some dataset, and on another a score that is more than `OTHER_UNIT` times as large as any
+    # fraction.
+    has_fractions = largest.min() <= 1
+    has_per_cent = largest.max() / OTHER_UNIT > 1
+    return not (has_fractions and has_per_cent)
 
 
 def _points_of(table: ScoresTable) -> dict[str, float]:
@@ -476,7 +490,8 @@ def _points_of(table: ScoresTable) -> dict[str, float]:
         if dataset not in DATASETS:
             has_papers_metric.append(False)
             continue
-        # A table that names no metric has the paper's: every name starts with an empty text.
+        # A table may give the beginning of a metric's name, such as `ndcg` for NDCG@10. A table that names no
+        # metric has the paper's: every name starts with an empty text.
         papers_metric = TASKS[task].metric.lower()
         has_papers_metric.append(papers_metric.startswith(metric.lower()))
     scores = table.scores[has_papers_metric]
@@ -484,7 +499,7 @@ def _points_of(table: ScoresTable) -> dict[str, float]:
     # Without any such score, the least and the largest are nan, for which no comparison is true.
     if not lowest <= scores.min() <= scores.max() <= highest:
         return {}
-    point = 1.0 if scores.max() > 1 else 1 / highest
+    point = 1.0 if scores.max() > 1 else 1 / highest  # `highest` is 100
     return dict.fromkeys(rows["dataset"][has_papers_metric], point)
 
 

@@ -149,6 +149,7 @@ def read_scores(
         UserError: it is no such table, a seed is there twice or has no score, a column that is not read may tell scores
             apart, scores cannot be compared, or there is a choice to make.
     """
+    # The numbers, with their names.
     form = form_of(table, options)
     without: list[str] = []  # datasets without a score by the metric
     if metric:
@@ -156,6 +157,9 @@ def read_scores(
     numbers = _of_seeds(form) if form.is_by_seed else _of_means(form, options.spread)
     names = {role: form.texts(role) for role in NAME_ROLES}
     rows = pd.DataFrame(names).join(numbers)
+    # What cannot be compared is refused: rows with a fault, then names, columns that are not read, several
+    # rows for one score, and units. After the first refusal every row has its names and a finite score or
+    # mean.
     _refuse_faults(form, rows)
     for role in ("model", "dataset"):
         refuse_alike(form.table.where, role, rows[role])
@@ -167,6 +171,7 @@ def read_scores(
     # Fractions beside per cent are looked for among scores, not among losses, which may differ by any factor.
     if not lower_is_better:
         _refuse_units(form, rows)
+    # Which scores count, and a sentence on what was read.
     rows = _by_place(rows)
     # Where a model has several learning rates on a dataset, only scores at the chosen one count.
     if "lr" in rows and (rows.groupby(CELL)["lr"].nunique() > 1).any():
@@ -214,7 +219,8 @@ def _of_means(form: Form, spread: str) -> pd.DataFrame:
     """
     table, cells = form.table, form.cells
     form.need("model")
-    # A column of seeds belongs to scores, and a table without means has to have scores.
+    # A column of seeds belongs to scores, and a table without means has to have scores: a table without a
+    # column of scores is refused here.
     if "seed" in cells or "mean" not in cells:
         form.need("score")
     means = cells["mean"]
@@ -232,8 +238,9 @@ def _of_means(form: Form, spread: str) -> pd.DataFrame:
         )
     n_seeds = form.numbers("n")
     spreads = table.numbers(spread, spread_texts)
-    # A spread that is printed as 0.0 may be anything below half of its last digit: the largest such spread is taken.
-    # Where the digits of the means were not rounded by a person, 0 is 0.
+    # A spread that is printed as 0.0 may be anything below half of its last digit: the largest such spread is
+    # taken. Where the digits of the means were not rounded by a person, 0 is 0; such means have no known half
+    # of a digit (nan).
     is_exact = np.isnan(table.half_digits(means))
     half_digits = np.nan_to_num(table.half_digits(spread_texts))
     largest = np.where(is_exact, 0.0, half_digits)
@@ -259,7 +266,8 @@ def _spread_of(form: Form, given: str) -> str:
     """
     kinds = [kind for kind in SPREAD_KINDS if _role(kind) in form.cells]
     if not kinds:
-        # Means without a spread cannot be compared: the refusal asks for the scores of seeds.
+        # Means without a spread cannot be compared: the refusal asks for the scores of seeds. It always
+        # comes, since means are read only from a table without a column of seeds (`_of_means`).
         form.need("seed")
     meant = given or kinds[0]
     others = [kind for kind in kinds if kind != meant]
@@ -432,6 +440,8 @@ def _is_lower_better(form: Form) -> bool:
         UserError: scores of both kinds, or a metric whose name sounds like a loss where the table does not say it.
     """
     where = form.table.where
+    # First what a column says. Without such a column, or in an empty cell, the text is empty, and says
+    # nothing.
     for role in ("lower_is_better", "higher_is_better"):
         texts = {*form.texts(role)} - {""}
         answers = {text.lower() in ("true", "yes", "1", "1.0") for text in texts}
@@ -443,6 +453,8 @@ def _is_lower_better(form: Form) -> bool:
         if answers:
             [is_true] = answers
             return is_true if role == "lower_is_better" else not is_true
+    # Then the names of the metric and of the column with the scores. That a loss is better lower is not
+    # guessed: the table's owner is asked.
     for name in sorted({*form.texts("metric"), form.measured}):
         if _LESS_IS_BETTER.search(name.replace("_", " ")):
             raise UserError(
@@ -460,7 +472,9 @@ def _refuse_units(form: Form, rows: pd.DataFrame) -> None:
     for dataset, on_dataset in _measured(rows).abs().groupby(rows["dataset"]):
         of_models = on_dataset.groupby(rows["model"])
         largest, means = of_models.max(), of_models.mean()
-        # The model whose largest score is the lowest, and the one with the highest mean.
+        # The model whose largest score is the lowest, and the one with the highest mean. A model is in
+        # fractions only if all of its scores are at most 1, and so the largest; it is in per cent by its
+        # mean, which one score near 1 does not change much.
         low, high = str(largest.idxmin()), str(means.idxmax())
         may_be_fractions = 0 < largest[low] <= 1 < means[high]
         # 0.9 and 1.2 are in one unit: only a far larger mean is in per cent.

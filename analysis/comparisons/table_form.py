@@ -78,8 +78,9 @@ class Form:
         if role in self.cells:
             return
         header = ", ".join(filter(None, self.table.header))
+        # Every role of a tidy table that lacks a column is named, so that the user's next call can name them
+        # all. Where none does, it is the role itself.
         lacking = [name for name in _TIDY if name not in self.cells]
-        # Every role that lacks a column is named, so that the user's next call can name them all.
         option = ",".join(f"{name}=TITLE" for name in lacking or [role])
         raise UserError(
             f"{self.table.where}: there is no column {role} among {header:.60}; name yours with --columns {option}, "
@@ -117,16 +118,19 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
         UserError: a title that is needed is there twice, one that the owner names is of no column, or there are no
             scores.
     """
+    # Which columns have a role, as the owner says or by their titles.
     named = _named(table, options)
     titles = _titles(table, named)
     measured = titles.get("score", "") or titles.get("mean", "")
-    # Scores may stand in several columns of a row: one for each seed or, as papers print them, for each dataset.
+    # Scores may stand in several columns of a row: one for each seed or, as papers print them, for each
+    # dataset.
     seeds = _seed_columns(table, titles, named)
     datasets: list[str] = []
     if not (measured or seeds or "dataset" in titles):
         datasets = _columns_of_pairs(table, {*titles.values(), *named["ignore"]})
     if seeds:
-        # The titles of these columns become the column of seeds (`_long`), in place of any that the table has.
+        # The titles of these columns become the column of seeds (`_long`), in place of any that the table
+        # has.
         titles.pop("seed", None)
     # Where there are scores of seeds, means next to them are not read.
     if seeds or {"score", "seed"} <= {*titles}:
@@ -137,6 +141,7 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
             raise UserError(
                 f"{table.where}: the header has {title!r} twice; keep one of these columns"
             )
+    # The cells in columns called by their roles, and what is left.
     columns = pd.DataFrame([*table.rows], columns=table.header, dtype=object)
     # Of columns with one title, none of which has a role, the first stands for all.
     columns = columns.loc[:, ~columns.columns.duplicated()]
@@ -157,6 +162,7 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
         unread=columns[unread],
         not_read=[written[name] for name in others],
     )
+    # A row for each score or mean, where a row has several.
     if seeds:
         form = _long(form, columns[seeds], "seed", "score")
     if datasets:
@@ -218,7 +224,8 @@ def _titles(table: TextTable, named: Mapping[str, list[str]]) -> dict[str, str]:
         raise UserError(
             f"{table.where} has several columns of scores, {several}; choose one: --columns score={titles['score']}"
         )
-    # Scores without seeds are means.
+    # Scores without seeds are means. The column then has both roles, and is read as that of means, since it
+    # takes both a seed and a score to be read by seed (`Form.is_by_seed`).
     if "score" in titles and "seed" not in titles:
         titles.setdefault("mean", titles["score"])
     return titles
