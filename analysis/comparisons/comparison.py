@@ -194,6 +194,7 @@ def _compared(
             )
         differences = compare_pair(contestants, first, second, margin=margin)
     else:
+        # Without a place in common there is no order: the models stay as they were given.
         if over is not None:
             ordered = sorted(
                 contestants.models,

@@ -58,6 +58,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
         full: whether tables have all columns and, of many models, a table for each average. Without it they have the
             columns that an answer needs, and many models have one table, over all tasks.
     """
+    # For people: the answer, what is compared, the tables, what limits it.
     body: list[str | Grid] = []
     answer = in_a_sentence(comparison) if comparison.is_pair else _best(comparison)
     if answer:
@@ -73,6 +74,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
         label = f"compare{number or ''}"  # of LaTeX: compare, compare1, compare2...
         body += [_grid(rows, caption=caption, label=label, full=full), ""]
     body += footer(comparison, full=full)
+    # For programs: a row for each difference, and everything else beside these rows in JSON.
     records = records_of(comparison)
     models = [_model_record(comparison, name) for name in comparison.contestants.models]
     data = {

@@ -148,6 +148,7 @@ def _differences(
     for place in places:
         half = margin_of(contestants, place, margin)
         contrast = contestants.difference(first, second, place)
+        # What is claimed is practical equivalence; the p of "no difference" does not depend on the claim.
         contrast = replace(contrast, low=-half, high=half)
         result = _result(contestants, first, second, place, contrast)
         spreads = [contestants.spread(model, place) for model in (first, second)]

@@ -291,7 +291,9 @@ def _errors_in(spread: str, counts: Array) -> Array:
     if spread == "ci95-t":
         from scipy import special  # takes as long to import as a table to read
 
+        # Student's quantile of 97.5 %: an interval of 95 % leaves out 2.5 % on each side.
         return np.asarray(special.stdtrit(counts - 1, 0.975))
+    # The same for any number of seeds; nan stays nan.
     per_error = NORMAL_QUANTILE if spread == "ci95" else 1.0
     return np.where(np.isnan(counts), counts, per_error)
 

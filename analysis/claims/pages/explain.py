@@ -232,6 +232,7 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
             f"{result.instance_share:.0%} of the squared error from the test instances"
         )
     details.append(result.test)
+    # The seeds are those of the test, and so in the same part as its words.
     if result.seeds:
         seeds = "-".join(map(str, result.seeds))
         details[-1] += f", {seeds} seeds"
