@@ -7,7 +7,8 @@ The words of this module: the source is the collection of scores by which findin
 it is written is a node; as the source judges it, with its p's, it is a branch
 (`analysis.claims.verdicts.Branch`), and a whole finding is a tree of branches. The units of a branch are the
 parts that "holds in k of n" counts. A comparison is known if the source has its scores, and a branch is known
-if any of its comparisons is. The answer is the statement that answers the paper's question; it is judged as a finding.
+if any of its comparisons is. The answer is the statement that answers the paper's question; it is judged as a
+finding.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ lr, validation_score     if there: of several rates, the validation score choose
 
 What a column is for is its role. The column's title says it (`ROLES`), or the table's owner does (`--columns`). Columns
 that are not read are listed, and refused where they might tell apart scores that would be taken together.
+
+`analysis.comparisons.table_form` brings every table into one form, as texts; here it becomes numbers that are checked.
 """
 
 from __future__ import annotations
