@@ -11,7 +11,7 @@ from analysis.claims.judged import JudgedFinding
 from analysis.claims.statements import shared_trunks
 from analysis.claims.verdicts import HOLDS, IN_PART, OPEN, OUTCOMES
 from analysis.evidence.contrasts import Result
-from analysis.evidence.intervals import INTERVALS, coverage_words
+from analysis.evidence.intervals import INTERVALS, POOLED, coverage_words
 from analysis.published_cells import N_SEEDS
 from analysis.sources import Source
 from common.level import ALPHA, LEVEL_IN_WORDS, in_percent
@@ -89,10 +89,11 @@ def how_tested(
         of_cells = INTERVALS[interval].tests_of_cells
         test = f"{of_cells} from each model's mean and printed interval ({conditions})"
     else:
+        test = ", or ".join(INTERVALS[name].tests for name in fewest_of)
         # The pooled bootstrap needs five models or more (docs/claims.md); below that, Welch's t takes its
         # place.
-        tests = [INTERVALS[name].tests for name in fewest_of]
-        test = f"{', or '.join(tests)} (Welch's t with fewer than five models)"
+        if POOLED.name in fewest_of:
+            test += " (Welch's t with fewer than five models)"
         if INTERVALS[interval].needs_instances:
             over = "fine-tuning seeds and test instances"
     clauses = [test]

@@ -343,7 +343,8 @@ def training_losses(
                 raise UserError(
                     f"{where} has objective {row['objective']!r}; it must be one of {kinds}"
                 )
-            if loss <= 0:
+            # NaN is refused as well: it compares as false with every number.
+            if not loss > 0:
                 raise UserError(
                     f"{where} has loss {loss}, which a logarithmic axis cannot show"
                 )
