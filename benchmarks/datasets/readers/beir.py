@@ -11,19 +11,15 @@ MARCO's 8.8 million passages are read once, a batch at a time.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from benchmarks.datasets.column_names import (
     JUDGEMENTS,
     NEGATIVE_NAMES,
-    TEXTS,
     is_negative,
 )
 from benchmarks.datasets.local_dataset import DatasetContent, table
@@ -35,22 +31,18 @@ from benchmarks.datasets.readers.judgement_files import (
 from benchmarks.datasets.readers.original_files import (
     BadRowError,
     cells,
-    is_missing,
     is_text,
     lines,
     pick,
     pick_text,
     row_at,
     rows_of_file,
-    typed_file,
-    words_of,
 )
 from benchmarks.datasets.readers.reader import HALVES_SEED, ReaderInputs, halve
+from benchmarks.datasets.readers.retrieval_texts import wanted_texts
 from benchmarks.datasets.schema import NEGATIVES, Row
 from benchmarks.protocol import DatasetFiles
 from common.errors import UserError, nearest
-from common.packed import plain_suffix
-from common.progress import progress
 
 Judgement = tuple[str, str, int]
 """Query id, document id, relevance."""
@@ -86,86 +78,6 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
     return judgements
 
 
-Text = tuple[str, str, str | None, str]
-"""Place in a file (for messages), id, title or None, text: a query or a document."""
-
-
-def wanted_texts(
-    path: Path, wanted: Mapping[str, object] | None, files: DatasetFiles
-) -> Iterator[Text]:
-    """Yield the queries or documents of a file whose ids are wanted; the others are never held in memory.
-
-    The file is Parquet or JSON lines with `_id`, `title` and `text`, or has lines of an id, a tab and a text.
-
-    Args:
-        path: the file.
-        wanted: has the wanted ids as keys; None: all are wanted.
-        files: how the definition says that tables of text are read.
-    """
-    if plain_suffix(path) == ".parquet" and wanted is not None:
-        yield from _wanted_rows(path, wanted)
-    # Only files of one's own (`content`) may name their columns in the first line.
-    elif is_text(path) and not (files.content and _names_texts(path, files)):
-        for number, fields in progress(cells(path, files), path.name, unit="line"):
-            # A text of the paper's files may have tabs; in files of one's own, further tabs are further columns.
-            if len(fields) > 2 and not files.content:
-                fields = [fields[0], "\t".join(fields[1:])]
-            if len(fields) != 2:
-                raise UserError(
-                    f"{path}:{number}: the line is not an id, a tab and a text; further columns need their names in "
-                    "the first line, such as id, title and text"
-                )
-            identity, text = (part.strip() for part in fields)
-            if wanted is None or identity in wanted:
-                yield f"{path}:{number}", identity, None, text
-    else:
-        # The definition's header describes the file of pairs, not this one.
-        files = replace(files, header=())
-        for where, row in progress(rows_of_file(path, files), path.name, unit="line"):
-            with row_at(where):
-                identity = str(pick(row, TEXTS["id"]))
-                if wanted is None or identity in wanted:
-                    yield where, identity, _title(row), words_of(row, TEXTS["text"])
-
-
-def _title(row: Row) -> str | None:
-    """Return a document's title; None if it has none, for which pandas writes NaN."""
-    return None if is_missing(row.get("title")) else words_of(row, ["title"])
-
-
-def _names_texts(path: Path, files: DatasetFiles) -> bool:
-    """Return whether the first line of a table names a column of ids and one of texts."""
-    _, first = next(cells(path, files), (1, []))
-    names = set(first)
-    names_ids = not names.isdisjoint(TEXTS["id"])
-    return names_ids and not names.isdisjoint(TEXTS["text"])
-
-
-def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
-    """Yield the wanted rows of a Parquet file; the library reads no other row into memory."""
-    with typed_file(path) as (schema, _):
-        names = schema.names
-        # The columns that may be meant, the most likely one first.
-        keys = [name for name in TEXTS["id"] if name in names]
-        texts = [name for name in TEXTS["text"] if name in names]
-        if not keys or not texts:
-            raise UserError(
-                f"{path} has the columns {', '.join(names)}, but needs an id and a text column"
-            )
-        key = keys[0]
-        columns = [key, texts[0]]
-        if "title" in names:
-            columns.append("title")
-        # Ids are compared as texts: a file may have numbers.
-        ids = pa.array(list(wanted), pa.string())
-        is_wanted = pc.field(key).cast(pa.string()).isin(ids)
-        # Still inside `typed_file`, which turns the errors of pyarrow into sentences.
-        for row in pq.read_table(path, columns=columns, filters=is_wanted).to_pylist():
-            where = f"{path}: row {row[key]}"
-            with row_at(where):
-                yield where, str(row[key]), _title(row), words_of(row, texts)
-
-
 def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
     """Return the training pairs of files as the table `pairs`, with their hard negatives.
 
@@ -176,13 +88,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
     dataset = inputs.dataset
     rows: list[Row] = []
     for path in paths:
-        read = _pair_rows
-        # A file whose lines need not name their columns: the first line shows what they have.
-        if is_text(path):
-            first = next((line for _, line in lines(path)), "")
-            read = _joined if _are_ids(first) else _pair_lines
-            if dataset.is_own and _is_header(first.split("\t"), dataset.files):
-                read = _pair_rows
+        read = _pair_reader(path, inputs)
         for row in read(path, inputs):
             if row["negatives"] and not dataset.is_own:
                 inputs.note(_NO_NEGATIVES)
@@ -190,6 +96,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
             rows.append(row)
     if dataset.is_own:
         rows = _usable_pairs(rows, inputs)
+    # A text that is right for a query in one row must not be trained on as wrong in another.
     # For each query the texts that cannot be its negatives: itself, and its positives in any row.
     right_texts: dict[str, set[str]] = {}
     for row in rows:
@@ -210,6 +117,20 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
             f"negatives left out because they are their query or its positives: {n_left_out:,}"
         )
     return table("IR", "pairs", rows)
+
+
+def _pair_reader(
+    path: Path, inputs: ReaderInputs
+) -> Callable[[Path, ReaderInputs], Iterator[Row]]:
+    """Return the function that reads a file's pairs: rows with named columns, lines of texts, or ids."""
+    dataset = inputs.dataset
+    if not is_text(path):
+        return _pair_rows
+    # A file whose lines need not name their columns: the first line shows what they have.
+    first = next((line for _, line in lines(path)), "")
+    if dataset.is_own and _is_header(first.split("\t"), dataset.files):
+        return _pair_rows
+    return _joined if _are_ids(first) else _pair_lines
 
 
 def _usable_pairs(rows: Sequence[Row], inputs: ReaderInputs) -> list[Row]:
@@ -261,6 +182,7 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             positives = _texts("positive", pick(row, files.columns["positive"]))
             if not positives:
                 raise BadRowError("the row has no positive")
+            # Whether a column has negatives, or is one to refuse, is decided in the first row that has it.
             # Columns that are new in this row and have no negatives.
             others = []
             for name in row:
@@ -275,12 +197,14 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
                     others.append(name)
             if inputs.dataset.is_own:
                 _check_columns(row, others, files)
+            # Every pair of this row gets this list: `pairs` puts another in its place and never changes it.
             negatives = []
             for name, value in row.items():
                 if value is not None and is_negatives_column[name]:
                     negatives += _texts(name, value)
             for text in positives:
                 yield {"query": query, "positive": text, "negatives": negatives}
+    # Rows of JSON may lack a column, but one that the definition names must be in some row.
     if named_negatives and not any(is_negatives_column.values()):
         columns = ", ".join(map(repr, is_negatives_column))
         raise UserError(
@@ -366,10 +290,12 @@ def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
 
     The file has triples of ids, or judgements, of which those of 1 or more make a pair.
     """
+    # There is a first line: `_pair_reader` has seen ids in it.
     _, first_line = next(lines(path))
     first = fields_of(first_line)
     # In each row the ids of a query, of its positive and perhaps of a negative.
     rows_of_ids = []
+    # Three numbers are a triple, as in `_are_ids`. The first line of judgements has names, or four columns.
     if len(first) == 3 and all(field.isdigit() for field in first):
         for _, line in lines(path):
             rows_of_ids.append(fields_of(line))
@@ -377,6 +303,7 @@ def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
         for query, doc, score in judgements([path], inputs.dataset.files):
             if score >= 1:
                 rows_of_ids.append([query, doc])
+    # Only the texts of these ids are read: the files of texts may be far larger.
     query_ids: dict[str, None] = {}
     doc_ids: dict[str, None] = {}
     for query, *ids in rows_of_ids:
@@ -542,6 +469,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         titles: whether documents keep their titles.
     """
     dataset = inputs.dataset
+    # The judgements, by split.
     is_judged = bool(inputs.of("validation") or inputs.of("test"))
     if dataset.is_own and inputs.of("train") and not is_judged:
         return _of_pairs(inputs)
@@ -549,6 +477,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         role: judgements(inputs.of(role), dataset.files)
         for role in ("validation", "test")
     }
+    # Without test queries there is nothing to score, while those for validation can be taken from them.
     inputs.need("test", "the judgements of the test queries")
     how = "as given: judgements of two splits"
     if not splits["validation"]:
@@ -561,12 +490,14 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
             halves[split].append(judgement)
         splits = halves
         how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
+    # The tables: the training pairs, if any, and what is searched.
     tables = {}
     if dataset.trained_on == dataset.name:
         tables["pairs"] = pairs(inputs.need("train", "training pairs"), inputs)
     judged_queries = dict.fromkeys(
         query for judgements in splits.values() for query, _, _ in judgements
     )
+    # In a dataset of one's own some texts may be missing: a note says how many. In the paper's it is an error.
     queries = _query_texts(inputs, judged_queries, some=dataset.is_own)
     docs = _documents(
         inputs,
@@ -592,14 +523,16 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
             f"{inputs.dataset.name} has pairs of {len(query_texts)} different queries, too few to hold some of them "
             f"out; give at least {_FEWEST}, or judgements (--test) with --queries and --corpus"
         )
-    # At least two: one for each split.
+    # Which queries are held out. At least two: one for each split.
     count = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(query_texts))))
     held_out = random.Random(HALVES_SEED).sample(query_texts, count)
     for_validation = halve(held_out)
     # Pairs have no ids: each text gets one, and these are the ids by text.
     query_ids = {text: f"q{number}" for number, text in enumerate(held_out)}
     doc_ids: dict[str, str] = {}
-    # Judgements as keys: a pair may occur twice.
+    # Pairs of held-out queries become judgements, and the others stay to train on.
+    # Judgements as keys: a pair may occur twice. It has one relevance, as `pairs` leaves out negatives that are
+    # positives of their query.
     splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
     train_rows = []
     for row in rows:
@@ -613,11 +546,13 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
         splits[split][query_id, _id_of(positive, doc_ids, query_ids), 1] = None
         for text in negatives:
             splits[split][query_id, _id_of(text, doc_ids, query_ids), 0] = None
+    # What is searched, and how the manifest says so.
     among = "their own documents"
     more = "; corpus = 'all' adds those of the other pairs"
     if inputs.dataset.files.corpus == "all":
         for row in train_rows:
             for text in _documents_of(row):
+                # A text with an id in `doc_ids` is searched.
                 _id_of(text, doc_ids, query_ids)
         among = "the documents of all pairs"
         more = ""

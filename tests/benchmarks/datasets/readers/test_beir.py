@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.datasets.local_dataset import DatasetContent
-from benchmarks.datasets.readers.beir import judgements, wanted_texts
+from benchmarks.datasets.readers.beir import judgements
 from benchmarks.datasets.readers.beir import read as read_judged
 from benchmarks.datasets.readers.reader import halve
+from benchmarks.datasets.readers.retrieval_texts import wanted_texts
 from benchmarks.protocol import DatasetFiles, get_dataset
 from common.errors import UserError
 from tests.benchmarks.datasets.readers.originals import (
