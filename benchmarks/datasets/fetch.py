@@ -78,7 +78,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
         raise UserError(
             f"{name} has no known location on a hub; use `clm-or-mlm import {name} --train FILE ...`"
         )
-    # The files that the dataset on disk was made from, if it was fetched.
+    # What is on disk already: the files that the dataset was made from, if it was fetched.
     recorded: list[_File] = []
     if (data / name / MANIFEST).is_file():
         # A dataset that cannot be read may still be replaced; `recorded` is then empty.
@@ -87,6 +87,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
             manifest = dataset_manifest(data, dataset)
             if manifest.source["kind"] == _KIND:
                 recorded = manifest.source["files"]
+        # An imported dataset has no recorded files and so no difference: it counts as there.
         difference = _difference(pins, recorded)
         if not replace_old:
             faults = list(verify_dataset(data, dataset))
@@ -99,12 +100,14 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
         # Where the recorded files differ from the pins, the pins decide what is fetched.
         if difference:
             recorded = []
+    # Both folders must be free of other files before the hub is asked.
     check_place(data / name)
     downloads = data / DOWNLOADS / name
     # An earlier fetch, perhaps a killed one, marked the folder: then all that is in it may be used and removed.
     if not is_marked(downloads):
         remedy = "and downloads go there; move them elsewhere, or choose another --out"
         refuse_strangers(downloads, {}, remedy)
+    # Download and check the files, by role.
     # Files that were fetched before are fetched again at the commits of that time.
     files = recorded or _resolve(pins)
     mark_cache(downloads)
@@ -113,6 +116,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     for file, path in _download(files, downloads):
         entries.append(_check_download(file, path, pins))
         paths.setdefault(file["role"], []).append(path)
+    # Make the dataset of the downloads, which are not needed behind that.
     source = {"kind": _KIND, "files": entries}
     manifest = make(dataset, paths, data, source=source, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
@@ -129,7 +133,11 @@ def _branch_and_glob(pattern: str) -> tuple[str, str]:
 
 
 def _matches(pin: Pin, file: _File) -> bool:
-    """Return whether a pin names a file; commits are not compared."""
+    """Return whether a pin names a file; commits are not compared.
+
+    `_difference` compares commits in a sentence of its own. Branches cannot be compared: the manifest records the
+    commit that a branch had, and not the branch.
+    """
     if pin.role != file["role"] or pin.repo != file["repo"]:
         return False
     for pattern in pin.files:
@@ -145,10 +153,12 @@ def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
         matching = [pin for pin in pins if _matches(pin, file)]
         if not matching:
             return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
+        # Where several pins name the file, the first one's commit counts.
         pin = matching[0]
         # U12: a pin without a commit accepts every commit, so the one that the first fetch found stays.
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
+    # An imported dataset has none: pins do not say which files it is made from.
     if not files:
         return ""
     for pin in pins:
@@ -181,6 +191,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
 
     entries = []
     for pin in pins:
+        # The three are set by the last pattern that was tried; `paths` stays empty if no pattern matches.
         commit = ""
         paths: list[str] = []
         repo_files: dict[str, Any] = {}
@@ -197,6 +208,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
             paths = sorted(fnmatch.filter(repo_files, glob))
             if paths:
                 break
+        # Refuse what is not clearly the data of one split.
         folders = sorted({str(PurePosixPath(path).parent) for path in paths})
         if not paths:
             raise UserError(
@@ -207,6 +219,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
                 f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}), and it is not known which "
                 "the paper used; choose the files and use `clm-or-mlm import`"
             )
+        # The entries that the manifest will have.
         origin = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in paths:
             hub_file = repo_files[path]
@@ -281,6 +294,7 @@ def _endpoint() -> str | None:
 @contextlib.contextmanager
 def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
     """Turn an exception that the hub's client raises in the block into a `UserError` of one sentence."""
+    # The client sends its requests with this library, and passes on its errors where there was no answer.
     from httpx2 import HTTPError
     from huggingface_hub import errors
     from huggingface_hub.utils import logging as hub_logging
@@ -302,7 +316,8 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
         errors.OfflineModeIsEnabled,
         HTTPError,
     ) as error:
-        # Only an error with an answer of the hub has a status: no network means no answer.
+        # Only an error with an answer of the hub has a status: no network means no answer. A missing repository
+        # or revision was caught above, so that 404 here is a missing file.
         status = getattr(getattr(error, "response", None), "status_code", None)
         if status == 404:
             raise UserError(

@@ -96,6 +96,7 @@ def synthetic(
     if dataset.task == "IR":
         tables = _retrieval(dataset, train, evaluation, rng)
     else:
+        # Each of the twelve has the local form of its task's name.
         draw = GRAMMARS[dataset.task]
         sizes = (train, evaluation, evaluation)
         tables = {}
@@ -286,7 +287,7 @@ def _retrieval(
                 "relevance": int(rng.integers(1, 4)),
             }
             qrels.append(qrel)
-            # TREC's judgements also name documents that do not answer a query: here the query before it has one.
+            # TREC's judgements also name documents that do not answer a query: here that of the query before.
             if dataset.name == "msmarco" and number:
                 before = f"{split}-d{number - 1}"
                 qrels.append({**qrel, "doc_id": before, "relevance": 0})
