@@ -135,8 +135,8 @@ def _branch_and_glob(pattern: str) -> tuple[str, str]:
 def _matches(pin: Pin, file: _File) -> bool:
     """Return whether a pin names a file; commits are not compared.
 
-    `_difference` compares commits in a sentence of its own. Branches cannot be compared: the manifest records the
-    commit that a branch had, and not the branch.
+    `_difference` compares commits in a sentence of its own. Branches cannot be compared: the manifest records
+    the commit that a branch had, and not the branch.
     """
     if pin.role != file["role"] or pin.repo != file["repo"]:
         return False
@@ -316,8 +316,8 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
         errors.OfflineModeIsEnabled,
         HTTPError,
     ) as error:
-        # Only an error with an answer of the hub has a status: no network means no answer. A missing repository
-        # or revision was caught above, so that 404 here is a missing file.
+        # Only an error with an answer of the hub has a status: no network means no answer. A missing
+        # repository or revision was caught above, so that 404 here is a missing file.
         status = getattr(getattr(error, "response", None), "status_code", None)
         if status == 404:
             raise UserError(

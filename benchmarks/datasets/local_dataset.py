@@ -213,7 +213,7 @@ def write_dataset(
                 notes=content.notes,
             )
             (temporary / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
-            # At the end of the block the temporary folder replaces a folder that is there, unless that is refused.
+            # At the end of the block the temporary folder replaces this one, unless an error is raised here.
             if folder.exists():
                 check_place(folder)
                 if _same(data, dataset, manifest):
@@ -223,7 +223,7 @@ def write_dataset(
                         f"{folder} contains a different version of {dataset.name}; add --replace to overwrite it"
                     )
     except OSError:
-        # The temporary folder cannot take its place if another process has put a folder there after the check.
+        # The temporary folder cannot take its place if another process put a folder there after the check.
         # Another process may have just written the same dataset: then all is well.
         if manifest is None or not _same(data, dataset, manifest):
             raise
@@ -267,13 +267,13 @@ def _written(folder: Path) -> list[str]:
     try:
         tables = read_manifest(path, "").get("tables", ())
     except DamagedError:
-        # Every manifest of this package has a seal. Without the word `seal` it is another program's file, and so
-        # are the files beside it.
+        # Every manifest of this package has a seal. Without the word `seal` it is another program's file, and
+        # so are the files beside it.
         if SEAL.encode() not in read_bounded(path):
             return []
         tables = TABLE_NAMES
-    # There is no manifest, or one that cannot be read at all, such as a Git LFS pointer. Then nothing shows that the
-    # files are the package's own.
+    # There is no manifest, or one that cannot be read at all, such as a Git LFS pointer. Then nothing shows
+    # that the files are the package's own.
     except (FileNotFoundError, UserError):
         return []
     return [MANIFEST, *(f"{name}.parquet" for name in tables)]
@@ -438,14 +438,14 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
     rows = content.tables[name]
     if not rows.num_rows:
         raise UserError(f"the table {name} of {dataset.name} would be empty")
-    # `queries` is made with one row for each judged query of a split; `pairs` and `qrels` have no column `id`.
+    # `queries` is made with a row for each judged query of a split; `pairs` and `qrels` have no column `id`.
     if name in (*SPLIT_TABLES, "corpus"):
         counts = pc.value_counts(rows["id"])
         twice = counts.filter(pc.greater(counts.field("counts"), 1))
         if len(twice):
             row_id = twice[0]["values"].as_py()
             hint = ""
-            # Only questions have ids of their files that can be left out: rows of other forms get a number anyway.
+            # Only questions have ids of their files that can be left out: other rows get a number anyway.
             if dataset.form == "QA":
                 hint = "; set ids = 'none' to number the questions instead"
             raise UserError(f"the id {row_id!r} occurs twice in the table {name}{hint}")

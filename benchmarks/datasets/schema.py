@@ -164,8 +164,8 @@ def schema_of(task: str, table: str, there: Callable[[str], bool] = bool) -> pa.
     Args:
         task: the local form.
         table: the name of one of its tables.
-        there: whether an optional column is in the table, by its name. By default all are: `bool` of a name is
-            true.
+        there: whether an optional column is in the table, by its name. By default all are: `bool` of a name
+            is true.
     """
     columns: pa.Schema = FORMS[task].columns[table]
     return pa.schema(

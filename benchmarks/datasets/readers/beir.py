@@ -497,7 +497,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     judged_queries = dict.fromkeys(
         query for judgements in splits.values() for query, _, _ in judgements
     )
-    # In a dataset of one's own some texts may be missing: a note says how many. In the paper's it is an error.
+    # In a dataset of one's own some texts may be missing: a note says how many. In the paper's none may.
     queries = _query_texts(inputs, judged_queries, some=dataset.is_own)
     docs = _documents(
         inputs,
@@ -531,8 +531,8 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
     query_ids = {text: f"q{number}" for number, text in enumerate(held_out)}
     doc_ids: dict[str, str] = {}
     # Pairs of held-out queries become judgements, and the others stay to train on.
-    # Judgements as keys: a pair may occur twice. It has one relevance, as `pairs` leaves out negatives that are
-    # positives of their query.
+    # Judgements as keys: a pair may occur twice. It has one relevance, as `pairs` leaves out negatives that
+    # are positives of their query.
     splits: dict[str, dict[Judgement, None]] = {"validation": {}, "test": {}}
     train_rows = []
     for row in rows:

@@ -79,13 +79,14 @@ def sentences(
     start = 0
     sentence_document: str | None = None
     document: str | None = None
-    # The first line that is neither empty nor a comment shows how the file's columns are laid out.
+    # How lines are read: the first that is neither empty nor a comment shows how the columns are laid out.
     first = ""
     for _, line in lines(path):
         if line.strip() and not _COMMENT.match(line):
             first = line
             break
     layout = _layout(first)
+    # Only definitions of one's own have `content`. CoNLL-2012's brackets need their layout in any dataset.
     if own and own.content and layout is not _conll_2012:
         layout = _own_layout(own)
     # An empty line ends a sentence. One is added, since the last sentence of a file may lack it.
@@ -99,6 +100,7 @@ def sentences(
                 )
             words, tags = [], []
             continue
+        # A line about a word, or one that is not: a comment, or the start of a document.
         word_and_tag = layout(line)
         # Comments stand before the first word of a sentence. UNER's and CoNLL-2012's layouts tell them from words.
         may_be_comment = not words and line.startswith("#")
@@ -109,11 +111,13 @@ def sentences(
             if not has_tag or len(_cut(line)) != len(_cut(first)):
                 word_and_tag = None
         if word_and_tag is None:
+            # The start of a document is such a line: `-DOCSTART-`, or what looks like a comment.
             start_of_document = _DOCUMENT.match(line)
             if start_of_document is not None:
                 name = start_of_document["uner"] or start_of_document["conll"]
                 document = name or f"{path.name}:{number}"
             continue
+        # A word of a sentence, with its tag.
         if not all(word_and_tag):
             size = len(_cut(line))
             hint = ""
@@ -145,6 +149,7 @@ def _columns(
     has_both = len(parts) >= 2 and max(word, tag) < len(parts)
     if not has_both or count not in (0, len(parts)):
         return "", ""
+    # Only the usual blank is taken off a word: another space belongs to the word (see `_cut`).
     return parts[word].strip(" "), parts[tag].strip()
 
 
@@ -254,12 +259,14 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     Raises:
         UserError: a tag is unknown, or tags are numbers whose names are unknown and do not fit.
     """
+    # How rows are read. Those of `sentences` have the usual names of columns, not the definition's.
     labels, columns = inputs.dataset.label_names, _COLUMNS
     if is_text(path):
         read_rows = sentences(path, labels, inputs.dataset.files)
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
         read_rows = rows_of_file(path, inputs.dataset.files, inputs.note)
+    # Each sentence's words, and its tags by name.
     # Names that the file itself gives to numbered tags: None until the first row, then empty if it gives none.
     declared: tuple[str, ...] | None = None
     # Whether tags are numbers that the file does not name.
@@ -282,7 +289,8 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 declared = inputs.declared_names(path, filled[0])
             if None in written_tags:
                 raise BadRowError("a tag is missing")
-            # Numbers count in the file's own names, else in the dataset's.
+            # A number is the place of a tag, counted from 0, in the names that the file itself gives. If it
+            # gives none, it is the place in the dataset's labels.
             names = declared or labels
             numbered |= not declared and any(
                 isinstance(tag, int) for tag in written_tags
@@ -294,11 +302,14 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             document_column = document_of(row, columns[DOCUMENT])
             places.append(where)
             rows.append({"words": words, "tags": tags, **document_column})
+    # The scheme of the tags, by sentence.
     tagged = [row["tags"] for row in rows]
     if not numbered:
         # The scheme follows from the tags of the whole file: one sentence may fit several schemes.
         tagged = _in_iob2(tagged, labels, inputs) or tagged
     else:
+        # Kept until all files are read: `check_numbers` then refuses this file if another file names its
+        # numbers in another order than the dataset's.
         inputs.numbered.append(path)
         # A file that counts its tags in another order would be misread without a sign: its tags make no sense then.
         if not _plausible(tagged):
@@ -306,6 +317,7 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
                 "import a file with tag names"
             )
+    # From names to ids, which a table has.
     for where, row, tags in zip(places, rows, tagged, strict=True):
         with row_at(where):
             row["tags"] = _ids(tags, labels)
@@ -347,6 +359,7 @@ def _in_iob2(
     # The labels are not those of IOB2: then the dataset wants its tags in another scheme.
     if not {tag for tags in in_iob2 for tag in tags} <= set(labels):
         return []
+    # Tags with the letters of IOB that have changed were IOB1: some entity begins with `I-`.
     scheme = "IOB1 tags" if is_iob(parts) else "tags of another scheme"
     inputs.note(f"{scheme} were turned into IOB2")
     return in_iob2

@@ -141,6 +141,8 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                     )
                 # Windows ends a line with both characters.
                 text = line.removesuffix(b"\n").removesuffix(b"\r")
+                # `rows` and `packed` are for the sentence about a file of another program: which formats it
+                # could have, and that it may be packed if its name says so.
                 yield (
                     number,
                     text_of(path, text, number, rows="CSV or JSON Lines", packed=True),
@@ -382,6 +384,9 @@ def _table_rows(
         if note and columns == len(header) and min(first_size, len(fields)) > 1:
             cut.append(first_line)
             pieces = []
+        # Reading stops at lines that make no row. Without `note`, that is any line of another size. Otherwise
+        # the first line has one column, or the lines have too many, or the last one, which completes the row,
+        # has one. With too few columns, the next line may complete the row.
         elif not note or columns >= len(header) or first_size == 1:
             break
     # The loop stopped at lines that make no row, or the file ended within a row.

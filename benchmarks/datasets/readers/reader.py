@@ -117,6 +117,7 @@ def with_splits(
     Raises:
         UserError: a file is missing.
     """
+    # Which files there must be.
     dataset = inputs.dataset
     inputs.need("train", "a training file")
     if dataset.files.as_published:
@@ -138,12 +139,14 @@ def with_splits(
             with_ids.append({"id": f"{role}-{len(with_ids)}", **row})
         tables[role] = table(dataset.form, role, with_ids)
     inputs.check_numbers()
+    # The splits: the files as they are if all three were given, else two of the three are made here.
     if len(tables) == 3:
         splits = "as given: three files"
         if dataset.files.as_published:
             splits = "as published"
     else:
         # The paper tests on the official validation set: official test files, such as GLUE's, have no labels.
+        # One of `validation` and `test` is there: without a test file, a validation file was asked for above.
         tested = "official validation set"
         test = tables.get("validation")
         if inputs.of("test"):

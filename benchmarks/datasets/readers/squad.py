@@ -58,6 +58,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     Raises:
         UserError: a question has no answer where each needs one, or an answer that is not in its context.
     """
+    # How columns are called, and what the loop counts for the sentences at the end.
     dataset = inputs.dataset
     answers_column = dataset.files.columns.get("answers", ("answers",))[0]
     # The field of the local form for each column that the definition names.
@@ -72,9 +73,11 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     for number, (where, fields) in enumerate(_questions_in(path, inputs)):
         with row_at(where):
             row = {rename.get(name, name): value for name, value in fields.items()}
+            # The question and its context.
             # ReCoRD has a query and a passage, and calls an id `idx`.
             question = pick_text(row, ("question", "query"))
             context = pick_text(row, ("context", "passage"))
+            # The answers; none if the row says so, whatever else it has.
             answers: list[Row] = []
             is_impossible = _is_impossible(row)
             says_answers |= "answers" in row or is_impossible
@@ -90,6 +93,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 raise BadRowError(
                     f"the question has no answer, but every question of this dataset needs one{hint}"
                 )
+            # The id: the file's own; a name and a number if it has none, or if the definition says so.
             identity = f"{path.name}-{number}"
             if dataset.files.ids != "none":
                 identity = str(row.get("id", row.get("idx", identity)))
@@ -226,6 +230,8 @@ def _place(text: Any, context: str, start: int | None) -> int:
     if start is not None:
         if context.startswith(text, start):
             return start
+        # `replace` and `ignore` prevent errors: half of a surrogate pair cannot be encoded, and a start
+        # within a character leaves a part that cannot be decoded.
         # Other programs count in UTF-16 units, which have two bytes each, or in bytes of UTF-8. What is before the
         # start in these units, as a text again, has the start in characters as its length.
         units = context.encode("utf-16-le", "replace")[: 2 * start]
@@ -235,6 +241,7 @@ def _place(text: Any, context: str, start: int | None) -> int:
         for before in (before_in_units, before_in_octets):
             if context.startswith(text, len(before)):
                 return len(before)
+    # The answer is not at its start, or has none: all places where it occurs.
     # A look-ahead also finds overlapping occurrences.
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
     if not places:
@@ -254,6 +261,7 @@ def _place(text: Any, context: str, start: int | None) -> int:
                 return True
         return False
 
+    # The one of these places that is most likely meant.
     if start is None:
         whole = [place for place in places if not cuts_word(place)]
         return (whole or places)[0]
@@ -283,6 +291,7 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
     if is_whole_json(path):
         content = json_of(path)
         articles = content.get("data") if isinstance(content, dict) else content
+    # With an empty article ({} or null) the list is taken for SQuAD's, and the article is refused below.
     is_list = isinstance(articles, list) and all(articles)
     # A list without paragraphs, also an empty one, means plain rows in place of SQuAD's articles.
     if is_list and not any("paragraphs" in article for article in articles):
@@ -298,6 +307,7 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
                 for query in row["qas"]:
                     yield where, {**query, "context": row["passage"]["text"]}
         return
+    # SQuAD's articles, each with paragraphs, and these with questions.
     if not isinstance(articles, list):
         raise UserError(f"{path} is not a SQuAD file: it has no list `data`")
     count = 0
