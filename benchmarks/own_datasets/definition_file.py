@@ -223,6 +223,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     settings = table
     if isinstance(table.get("hub"), dict):
         settings = {**table, "hub": [table["hub"]]}
+    # What the table says, with the kind's own values where it says nothing.
     entry = read_settings(_Table, settings, where)
     try:
         kind = DATASET_KINDS[entry.kind]
@@ -233,6 +234,44 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     # The first fault is reported.
     for sentence in _faults(name, entry, kind, labels, metric):
         raise UserError(f"{where}: {sentence}")
+    value_range = None
+    if entry.range:
+        value_range = (entry.range[0], entry.range[1])
+    return Dataset(
+        name=name,
+        title=entry.title or name,
+        task=kind.task,
+        form=kind.form,
+        # The number of the head's outputs. A value needs one, although it has no labels.
+        labels=OUTPUTS.get(kind.task, len(labels) or 1),
+        trained_on=entry.trained_on or name,
+        epochs=entry.epochs,
+        prompt=entry.prompt,
+        may_abstain=kind.name == "answers or none",
+        headline=metric,
+        value_range=value_range,
+        label_names=labels,
+        floor=entry.floor,
+        files=_files_of(entry, kind, table, where, folder),
+    )
+
+
+def _files_of(
+    entry: _Table,
+    kind: DatasetKind,
+    table: Mapping[str, Any],
+    where: str,
+    folder: Path,
+) -> DatasetFiles:
+    """Return where a dataset's files are and how they are read, as its table says.
+
+    Args:
+        entry: the keys of the table.
+        kind: the kind that the table names.
+        table: the table as it is written. A run store keeps it, and the definition is read again from there.
+        where: what an error message calls the table.
+        folder: the folder from which relative paths start.
+    """
     # A column that the table names takes the place of the usual names of its field.
     columns = dict(kind.columns)
     for key, column in entry.columns.items():
@@ -249,7 +288,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
     # A hub's corpus is large, so only judged documents are kept, as in the paper's sets.
     if not corpus and entry.hub:
         corpus = "judged"
-    files = DatasetFiles(
+    return DatasetFiles(
         columns=columns,
         ignore=entry.ignore,
         corpus=corpus,
@@ -265,32 +304,12 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         content=table,
         where=where,
     )
-    value_range = None
-    if entry.range:
-        value_range = (entry.range[0], entry.range[1])
-    return Dataset(
-        name=name,
-        title=entry.title or name,
-        task=kind.task,
-        form=kind.form,
-        # A value needs one output of the head, although it has no labels.
-        labels=OUTPUTS.get(kind.task, len(labels) or 1),
-        trained_on=entry.trained_on or name,
-        epochs=entry.epochs,
-        prompt=entry.prompt,
-        may_abstain=kind.name == "answers or none",
-        headline=metric,
-        value_range=value_range,
-        label_names=labels,
-        floor=entry.floor,
-        files=files,
-    )
 
 
 def _faults(
     name: str, entry: _Table, kind: DatasetKind, labels: Sequence[str], metric: str
 ) -> Iterator[str]:
-    """Yield a sentence for each fault of a dataset's table.
+    """Yield a sentence for each fault of a dataset's table; the first one is what the user sees.
 
     Args:
         name: the name of the table.
@@ -301,6 +320,21 @@ def _faults(
     """
     if not _NAME.fullmatch(name):
         yield "a dataset's name consists of lowercase letters, digits and underscores"
+    yield from _label_faults(kind, labels)
+    yield from _metric_faults(kind, labels, metric)
+    # Retrieval sets may be only evaluated, after training on MS MARCO, as the paper does with NQ and MLDR.
+    trains_on_msmarco = kind.task == "IR" and entry.trained_on == "msmarco"
+    if entry.trained_on not in ("", name) and not trains_on_msmarco:
+        yield f"trained_on = {entry.trained_on!r}; only retrieval can name another dataset, msmarco"
+    yield from _key_faults(entry, kind)
+    yield from _prompt_faults(entry, kind)
+    yield from _row_faults(entry, kind, labels)
+    yield from _column_faults(entry, kind)
+    yield from _file_faults(entry, kind)
+
+
+def _label_faults(kind: DatasetKind, labels: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each fault of `labels`: too few, none wanted, one twice, or no tags of one scheme."""
     if kind.labelled and len(labels) < 2:
         yield "`labels` must name two or more classes or tags, in the order of their numbers"
     if not kind.labelled and labels:
@@ -314,15 +348,21 @@ def _faults(
             tag_parts(labels)
         except ValueError as error:
             yield f"`labels`: {error}"
+
+
+def _metric_faults(
+    kind: DatasetKind, labels: Sequence[str], metric: str
+) -> Iterator[str]:
+    """Yield a sentence if the kind has no such metric, or the metric needs another number of labels."""
     if metric not in kind.metrics:
         known = ", ".join(kind.metrics)
         yield f"{metric!r} is not a metric of {kind.name!r}; use one of {known}{nearest(metric, kind.metrics)}"
     if metric == "f1" and kind.form == "SC" and len(labels) != 2:
         yield f"f1 is that of the second of two labels; with {len(labels)} labels use macro_f1"
-    # Retrieval sets may be only evaluated, after training on MS MARCO, as the paper does with NQ and MLDR.
-    trains_on_msmarco = kind.task == "IR" and entry.trained_on == "msmarco"
-    if entry.trained_on not in ("", name) and not trains_on_msmarco:
-        yield f"trained_on = {entry.trained_on!r}; only retrieval can name another dataset, msmarco"
+
+
+def _key_faults(entry: _Table, kind: DatasetKind) -> Iterator[str]:
+    """Yield a sentence for each key that only other kinds have, and for a `range` that is missing or empty."""
     if kind.form != "SC-value" and entry.range:
         yield "only the kind 'value' has a `range`; leave the key out"
     is_range = len(entry.range) == 2 and entry.range[0] < entry.range[1]
@@ -330,6 +370,10 @@ def _faults(
         yield "`range` must give the smallest and the largest value, such as range = [0, 5]"
     if (entry.corpus or entry.ignore) and kind.task != "IR":
         yield "only the kind 'retrieval' has `corpus` and `ignore`; leave them out"
+
+
+def _prompt_faults(entry: _Table, kind: DatasetKind) -> Iterator[str]:
+    """Yield a sentence for each fault of `prompt`: of another kind, an unknown placeholder, or no {text}."""
     if entry.prompt and kind.task != "SC":
         yield f"the kind {kind.name!r} takes no prompt; leave the key out"
     placeholders = [field for field in ("text", "second") if field in kind.columns]
@@ -339,6 +383,12 @@ def _faults(
         yield f"the prompt has the placeholder {{{min(wrong)}}}; it can have {{{possible}}}"
     if entry.prompt and "{text}" not in entry.prompt:
         yield "the prompt lacks the placeholder {text}"
+
+
+def _row_faults(
+    entry: _Table, kind: DatasetKind, labels: Sequence[str]
+) -> Iterator[str]:
+    """Yield a sentence for each fault of the keys that say what counts in a row: `ids` and `leave_out`."""
     if entry.ids not in ("", "none") or (entry.ids and kind.task != "QA"):
         yield f"ids = {entry.ids!r}; only answers have ids, and the only value is 'none', which ignores them"
     if entry.leave_out and kind.task != "SC":
@@ -346,6 +396,13 @@ def _faults(
     left_out_labels = [value for value in map(str, entry.leave_out) if value in labels]
     if left_out_labels:
         yield f"`leave_out` has {left_out_labels[0]}, which is one of the labels"
+
+
+def _column_faults(entry: _Table, kind: DatasetKind) -> Iterator[str]:
+    """Yield a sentence for each fault of `columns`: a field that is named twice, or a number that none has.
+
+    Unknown keys are faults of `_file_faults`, which looks at all inner tables.
+    """
     for synonym, column in kind.synonyms.items():
         gives_both = synonym in entry.columns and column in entry.columns
         if gives_both:
@@ -353,6 +410,10 @@ def _faults(
     numbers = [column for column in entry.columns.values() if isinstance(column, int)]
     if numbers and (kind.task != "TC" or 0 in numbers):
         yield "columns: only those of words and tags can be numbers, which count from 1"
+
+
+def _file_faults(entry: _Table, kind: DatasetKind) -> Iterator[str]:
+    """Yield a sentence for each unknown key of an inner table, and for each fault of `files` and `hub`."""
     if entry.files and entry.hub:
         yield "give `files` or `hub`, not both"
     # For each inner table of the dataset: its name, the keys that it can have, and the keys that it has.
