@@ -110,7 +110,8 @@ def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     predicting position 0 alone. Rows include the padding, since the paper's code does not leave it out.
 
     Args:
-        predicted: for each position, whether it is predicted to be in the answer; a row is a padded sequence.
+        predicted: for each position, whether it is predicted to be in the answer; a row is a padded sequence,
+            with one position or more.
         gold: for each position, whether it is in the first gold answer; in rows of the same lengths.
 
     >>> position_f1s(Ragged.of([[0, 1, 1, 0]]), Ragged.of([[0, 0, 1, 0]]))

@@ -162,6 +162,7 @@ def _entity_f1(predictions: TagPredictions) -> Score:
     with_word = np.flatnonzero(predictions.words >= 0)
     # The words that have sub-tokens, and the place in `with_word` of each one's first sub-token.
     words, first = np.unique(predictions.words[with_word], return_index=True)
+    # Every definition of tags has O. Where names lack it, the first tag stands for a word without sub-tokens.
     outside = predictions.names.index("O") if "O" in predictions.names else 0
     tags = np.full(len(predictions.gold.values), outside, dtype=np.int64)
     # A word has the tag of its first sub-token, as usual in the field; the paper's protocol lets sub-tokens vote.

@@ -72,6 +72,7 @@ class SequenceFamily(SupervisedFamily):
     def reads(self, dataset: Dataset, longest: int) -> str:
         """Return a sentence with the pattern of a text or pair if there is one: a prompt, or names before two texts."""
         # A pair's texts have names before them: the paper's sets their own, such as Premise, others `Text 1`.
+        # Sets of single texts have `Text 1` as well, which is the default, but never read it.
         is_pair = dataset.files.content.get("kind") == "pair"
         if dataset.prompt or is_pair or "Text 1" not in dataset.segments:
             pattern = classification_text(dataset, "FIRST", "SECOND")

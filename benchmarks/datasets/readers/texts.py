@@ -58,13 +58,16 @@ class Labels:
         Raises:
             BadRowError: the value is no label, or the file has names as well as numbers.
         """
+        # How the value is understood: as a name, unless it is a number that counts the names.
         kind = "names"
         text = str(value).strip()
         if text not in self.names:
             # Python and pandas write True and False where JSON has true and false.
             text = text.lower() if text in ("True", "False") else _whole(text)
         is_number = text.isdecimal() and not self.declared
+        # Also a number that is a name here, as "5" stars: another file may have its numbers in another order.
         self.has_numbers |= is_number
+        # The file's own name for a number is a name like any other, so the kind stays.
         if text in self.declared:
             text = self.declared[text]
             # For the refusal below, which names the label rather than its number.
@@ -127,12 +130,14 @@ def _doubt(
         kinds |= labels.kinds
         if not labels.declared:
             seen_ids |= labels.seen
+    # Numbers were read as counted from 0. If they count from 1, none of them is 0.
     if "numbers" in kinds:
         if 0 not in seen_ids:
             return (
                 f"labels are numbers, but none is 0, the number of {names[0]}; if they count from 1, write the "
                 "labels' names instead"
             )
+        # Only a list of numbers could be a 0 or 1 for each label.
         if dataset.form != "SC-labels":
             return ""
         # How many labels the examples have: always all of them would be odd.
@@ -143,6 +148,7 @@ def _doubt(
                 "list only the names or numbers of the labels that an example has"
             )
         return ""
+    # All were read as names. There is no doubt if every label occurs, or if one that occurs is no number.
     are_all_used = len(seen_ids) == len(names)
     if are_all_used or not all(names[label_id].isdecimal() for label_id in seen_ids):
         return ""
@@ -174,7 +180,8 @@ def text_rows(
     columns = dataset.files.columns
     # The target is what a model learns: a column of the local form (label, labels or value), and how it is read.
     name, value_of = _TARGETS[dataset.form]
-    # SC-value always has columns for a second text, but the value may describe a single text.
+    # SC-value always has columns for a second text, but the value may describe a single text. In a dataset of
+    # pairs a missing second text is an error.
     may_lack_second = "second" not in columns or dataset.form == "SC-value"
     # Empty unless the file names the numbers of its labels.
     declared = inputs.declared_names(path, columns[name][0])
@@ -190,7 +197,9 @@ def text_rows(
             first = words_of(row, columns["text"])
             second = None
             seconds = [row.get(column) for column in columns.get("second", ())]
-            if not may_lack_second or not all(map(is_missing, seconds)):
+            has_second = not all(map(is_missing, seconds))
+            # Without a second text, `words_of` raises the error.
+            if has_second or not may_lack_second:
                 second = words_of(row, columns["second"])
             written = _label(row, columns[name], dataset)
             if written is None:
@@ -200,6 +209,7 @@ def text_rows(
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
     labels_of_files.append(labels)
+    # When all files are read, `check_numbers` refuses this file if another one numbers its labels otherwise.
     if labels.has_numbers:
         inputs.numbered.append(path)
     if unlabelled:
@@ -232,7 +242,7 @@ def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
     except MissingValueError:
         value = None
     written = "" if value is None else str(value).strip()
-    # `leave_out` may have -1 where the file has -1.0, or the other way round.
+    # The file may have -1.0 where `leave_out` has -1.
     if {written, _whole(written)} & set(dataset.files.leave_out):
         return None
     # A -1 may also be the name of a label.
