@@ -334,7 +334,7 @@ def _faults(
 
 
 def _label_faults(kind: DatasetKind, labels: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each fault of `labels`: too few, none wanted, one twice, or no tags of one scheme."""
+    """Yield a sentence for each fault of `labels`: too few, unwanted, one twice, or not of one tag scheme."""
     if kind.labelled and len(labels) < 2:
         yield "`labels` must name two or more classes or tags, in the order of their numbers"
     if not kind.labelled and labels:
@@ -362,7 +362,7 @@ def _metric_faults(
 
 
 def _key_faults(entry: _Table, kind: DatasetKind) -> Iterator[str]:
-    """Yield a sentence for each key that only other kinds have, and for a `range` that is missing or empty."""
+    """Yield a sentence for each key that only other kinds have, and for a missing or an empty `range`."""
     if kind.form != "SC-value" and entry.range:
         yield "only the kind 'value' has a `range`; leave the key out"
     is_range = len(entry.range) == 2 and entry.range[0] < entry.range[1]

@@ -70,21 +70,10 @@ class QuestionAnswering(SupervisedFamily):
         setting: Setting,
     ) -> Predict:
         """Tokenise and batch a split, and the windows of contexts that were cut; return a function that predicts it."""
+        # A row for each question, with as much of its context as fits.
         loaded = setting.loaded
         questions = encode_table(table, loaded)
-        lengths = questions.ids.lengths
-        # D2: padding counts, so the positions of the first gold answer are padded as the paper's code pads them: in
-        # batches of four in the split's order, to the longest of the batch.
-        starts = np.arange(0, len(lengths), _EVAL_BATCH)
-        longest_of_batch = np.maximum.reduceat(lengths, starts)
-        # The last batch may have fewer rows.
-        widths = np.repeat(longest_of_batch, _EVAL_BATCH)[: len(lengths)]
-        offsets = np.concatenate([[0], np.cumsum(widths)])
-        is_gold = np.zeros(int(widths.sum()), dtype=bool)
-        for row, length in enumerate(lengths):
-            start = offsets[row]
-            is_gold[start : start + length] = questions.gold[row]
-        gold_positions = Ragged(is_gold, offsets)
+        gold_positions = _gold_positions(questions)
         # Questions whose contexts were cut are tokenised again, now with all windows of their contexts.
         cut_rows = np.flatnonzero(questions.cut)
         windows = encode_questions(
@@ -94,10 +83,13 @@ class QuestionAnswering(SupervisedFamily):
             loaded.limits.labelled,
             stride=_STRIDE,
         )
+        # What the standard metrics compare, as texts.
         contexts = table["context"].to_pylist()
         answers = []
         for row in table["answers"].to_pylist():
             answers.append([answer["text"] for answer in row])
+        # Questions that share a batch in the paper's code stay together (`block`): then their batch here is
+        # at least as wide as their rows of `gold_positions`. The padding of windows is not scored.
         to_batches = partial(PaddedBatch.cut, device=setting.device, pad=setting.pad)
         batches = to_batches(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
         window_batches = to_batches(windows.ids, kinds=windows.kinds)
@@ -137,6 +129,24 @@ class QuestionAnswering(SupervisedFamily):
             longest = table.take(np.sort(descending[:_LONGEST]))
             # Encoding raises where a question leaves no room.
             encode_table(longest, loaded)
+
+
+def _gold_positions(questions: Questions) -> Ragged:
+    """Return for each position whether it is in the first gold answer, a row for each question with its padding."""
+    lengths = questions.ids.lengths
+    # D2: padding counts, so the positions of the first gold answer are padded as the paper's code pads them: in
+    # batches of four in the split's order, to the longest of the batch.
+    starts = np.arange(0, len(lengths), _EVAL_BATCH)
+    longest_of_batch = np.maximum.reduceat(lengths, starts)
+    # The last batch may have fewer rows.
+    widths = np.repeat(longest_of_batch, _EVAL_BATCH)[: len(lengths)]
+    offsets = np.concatenate([[0], np.cumsum(widths)])
+    is_gold = np.zeros(int(widths.sum()), dtype=bool)
+    # Behind a row's own tokens, in its padding, nothing is in an answer.
+    for row, length in enumerate(lengths):
+        start = offsets[row]
+        is_gold[start : start + length] = questions.gold[row]
+    return Ragged(is_gold, offsets)
 
 
 def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:

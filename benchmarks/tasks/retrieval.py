@@ -54,6 +54,8 @@ def info_nce(
 ) -> Iterator[Tensor]:
     """Yield the InfoNCE loss of a batch in parts, one for some of its queries; their sum is the mean over all queries.
 
+    A caller can backpropagate each part before the next one is computed.
+
     Under autocast the similarities and their quotients by the temperature are bfloat16, and the loss is float32, as in
     sentence-transformers (D16).
 
@@ -66,6 +68,8 @@ def info_nce(
     n_queries = len(queries)
     numbers = torch.arange(n_queries, device=queries.device)
     for part in torch.split(numbers, rows or n_queries):
+        # Documents are normalised anew in each part: a backward pass frees the part's graph, so that parts
+        # cannot share one.
         unit_queries = F.normalize(queries[part], dim=1)
         unit_documents = F.normalize(documents, dim=1)
         similarities = torch.mm(unit_queries, unit_documents.T)
@@ -156,6 +160,7 @@ class Retrieval(Family):
         The paper's code reads texts in another way in evaluation than in training (D6); the standard protocol reads
         them as in training.
         """
+        # The texts, and their ids by the standard protocol.
         tokenizer = setting.loaded.retrieval_tokenizer
         reading = setting.reading
         queries: dict[str, list[str]] = {}
@@ -170,7 +175,7 @@ class Retrieval(Family):
             name: _read(dataset.dataset, setting, texts)
             for name, texts in standard_texts.items()
         }
-        # A dataset of one's own has no other reading.
+        # The ids by the paper's protocol. A dataset of one's own has no other reading.
         paper_ids = standard_ids
         if not dataset.dataset.is_own:
             longest = setting.loaded.limits.paper_retrieval
@@ -239,27 +244,31 @@ class ContrastiveObjective(TrainedRows):
         # `self.rows` lists in order.
         rows = np.searchsorted(self.rows, groups[0])
         n_queries = len(rows)
+        # How the texts are put into passes.
         texts, sizes = self._texts_of(rows)
         passes = device.passes(texts.lengths, sizes, packed=packs(model))
         # The positions, padding included, whose activations a single backward pass needs at once.
         positions = 0
         for part in passes:
             positions += len(part) * int(texts.lengths[part].max())
-        # From the order of the passes to the order of `texts`.
+        # From the order of the passes to that of `texts`: where among the passes' rows each text is.
         order = device.tensor(np.argsort(np.concatenate(passes)))
         embed = partial(self._embed, model, texts, n_queries, device)
         most = device.train_positions * device.kind.graph_factor
+        # One backward pass through all passes.
         if positions <= most and not device.exact_micro_batches:
             vectors = torch.cat([embed(part) for part in passes])
             return self._loss_backward(vectors[order], n_queries, device)
+        # Gradient caching: vectors without activations first.
         gpus = [device.torch_device] if device.kind.gpu else []
         # The generators are restored, so that the second pass draws the same dropout masks as this one.
         with torch.no_grad(), torch.random.fork_rng(gpus):
             vectors = torch.cat([embed(part) for part in passes])
-        # As a leaf of the graph, the vectors collect the gradient of the loss.
+        # As a leaf of the graph, the vectors collect the gradient of the loss, in the order of the passes.
         vectors.requires_grad_()
         loss = self._loss_backward(vectors[order], n_queries, device)
         assert vectors.grad is not None
+        # Each pass once more, now with activations: the gradient of its vectors continues into the model.
         first = 0
         for part in passes:
             end = first + len(part)
@@ -505,6 +514,7 @@ def rank(
     for first in range(0, len(queries), 1_024):
         part = queries[first : first + 1_024]
         all_similarities = part @ documents.T
+        # An excluded document comes last, and so is in a ranking only if that has all documents.
         for query in excluded.keys() & range(first, first + len(part)):
             row = query - first
             all_similarities[row, excluded[query]] = -2.0  # less than any cosine
@@ -516,7 +526,8 @@ def rank(
             is_tied = best.values[:, depth - 1] == best.values[:, depth]
             for row in is_tied.nonzero().flatten().tolist():
                 ascending = np.argsort(all_similarities[row].cpu().numpy())
-                # The last ones are the nearest, and the very last the best.
+                # The last ones are the nearest, and the very last the best. Their similarities are those that
+                # topk found: only documents of one similarity change.
                 nearest[row] = ascending[-depth:][::-1]
         ranked.append(nearest)
         of_nearest = best.values[:, :depth].double()

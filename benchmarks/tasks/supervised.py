@@ -150,7 +150,7 @@ class PaddedBatch:
         block: int = 1,
         kinds: Ragged | None = None,
     ) -> list[PaddedBatch]:
-        """Cut a split into batches, longest rows first.
+        """Cut a split into batches, longest rows first, or blocks of rows by their longest.
 
         Args:
             ids: token ids.
@@ -166,7 +166,7 @@ class PaddedBatch:
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
         budget, overhead = device.eval_positions, device.kind.overhead
-        # A batch has whole blocks, each as large as its rows times its width.
+        # A batch has whole blocks, each as large as its rows times its width. The last one may be smaller.
         for blocks in padded_batches(widths * block, budget, overhead):
             parts = []
             for start in starts[blocks]:
