@@ -108,7 +108,8 @@ def _random_ndcg(relevant: int, documents: int) -> float:
     for retrieved in range(1, min(relevant, depth) + 1):
         draws_of_others = comb(documents - relevant, depth - retrieved)
         probability = comb(relevant, retrieved) * draws_of_others / draws
-        # At random, each of them is at every rank with the same probability. The ideal ranking has them at the top.
+        # At random, each relevant document that is retrieved is at every rank with the same probability. The
+        # ideal ranking has these documents at the top.
         gain = retrieved * discounts.mean()
         expected += probability * gain / discounts[:retrieved].sum()
     return expected

@@ -116,6 +116,7 @@ def read_definitions(path_or_name: Path) -> list[Dataset]:
         UserError: there is no such file or name, or a table of the file is not understood.
     """
     name = str(path_or_name)
+    # A path has a suffix or a folder, which no name of a ready-made file or dataset has.
     is_path = bool(path_or_name.suffix) or path_or_name.name != name
     if is_path or path_or_name.is_file():
         return _definitions_in(path_or_name)

@@ -132,10 +132,10 @@ class QuestionAnswering(SupervisedFamily):
 
 
 def _gold_positions(questions: Questions) -> Ragged:
-    """Return for each position whether it is in the first gold answer, a row for each question with its padding."""
+    """Return whether each position is in the first gold answer; a row is a question with its padding."""
     lengths = questions.ids.lengths
-    # D2: padding counts, so the positions of the first gold answer are padded as the paper's code pads them: in
-    # batches of four in the split's order, to the longest of the batch.
+    # D2: padding counts, so the positions of the first gold answer are padded as the paper's code pads them:
+    # in batches of four in the split's order, to the longest of the batch.
     starts = np.arange(0, len(lengths), _EVAL_BATCH)
     longest_of_batch = np.maximum.reduceat(lengths, starts)
     # The last batch may have fewer rows.

@@ -131,22 +131,22 @@ class Retrieval(Family):
         pairs = dataset.train.take(rows)
         queries = pairs["query"].to_pylist()
         positives = pairs["positive"].to_pylist()
-        # All negatives end to end; those of pair i are from `ends[i]` to before `ends[i + 1]`.
+        # All negatives end to end; those of pair i are from `offsets[i]` to before `offsets[i + 1]`.
         negatives: list[str] = []
-        ends = [0]
+        offsets = [0]
         negatives_of_pairs: list[list[str]] = [[]] * pairs.num_rows
         if NEGATIVES in pairs.column_names:
             negatives_of_pairs = pairs[NEGATIVES].to_pylist()
         for texts in negatives_of_pairs:
             negatives.extend(texts)
-            ends.append(len(negatives))
+            offsets.append(len(negatives))
         reading = setting.reading
         read = partial(_read, dataset.dataset, setting)
         return ContrastiveObjective(
             queries=read(map(reading.query_text, queries)),
             documents=read(map(reading.document_text, positives)),
             negatives=read(map(reading.document_text, negatives)),
-            ends=np.array(ends),
+            offsets=np.array(offsets),
             order=partial(self.order, dataset, setting.fine_tuning),
             fine_tuning=setting.fine_tuning,
             pad=setting.loaded.retrieval_tokenizer.pad_token_id,
@@ -226,7 +226,7 @@ class ContrastiveObjective(TrainedRows):
     """Token ids of the queries' positive documents, in the same order."""
     negatives: Ragged
     """Token ids of all hard negatives, query after query."""
-    ends: NDArray[np.int64]
+    offsets: NDArray[np.int64]
     """The row of `negatives` where each query's negatives start, and, at the end, the number of all negatives."""
     pooling: Pooling
     """How a text becomes a vector."""
@@ -285,7 +285,7 @@ class ContrastiveObjective(TrainedRows):
         """
         negatives: list[int] = []
         for row in rows:
-            negatives.extend(range(self.ends[row], self.ends[row + 1]))
+            negatives.extend(range(self.offsets[row], self.offsets[row + 1]))
         size = self.fine_tuning.micro_batch
         texts: list[NDArray[np.int32]] = []
         sizes: list[int] = []

@@ -200,7 +200,7 @@ def ours(given: Given, variant: str) -> None:
             documents=given.ids,
             pooling=MEAN,
             negatives=Ragged.of([]),
-            ends=np.zeros(len(given.ids) + 1, dtype=np.int64),
+            offsets=np.zeros(len(given.ids) + 1, dtype=np.int64),
             order=lambda seed: trainer.pair_order(len(given.ids), seed, 32),
         )
     clock = Clock(given=given, skip=given.steps // 3)

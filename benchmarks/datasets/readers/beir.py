@@ -333,6 +333,7 @@ def retrieval(
             in the ideal ranking that NDCG compares with, as in trec_eval.
         inputs: takes a note of the number of queries to which nothing is relevant.
     """
+    # Queries and judgements, by split.
     query_rows: list[Row] = []
     qrel_rows: list[Row] = []
     for split, judgements in splits.items():
@@ -351,6 +352,7 @@ def retrieval(
             if query in usable:
                 judgement = {"query_id": query, "doc_id": doc, "relevance": score}
                 qrel_rows.append({"split": split, **judgement})
+    # The corpus, also with the documents that were judged only for queries that are left out.
     corpus_rows = []
     # Judged documents come first, in the order of the judgements.
     for doc in dict.fromkeys([*_judged(splits), *docs]):

@@ -410,6 +410,7 @@ def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
     Raises:
         UserError: quotes are invalid, or there are some and the definition does not say what they mean.
     """
+    # Anywhere in the name's ends: a CSV file may be packed, as x.csv.gz.
     is_csv = ".csv" in path.suffixes
     if is_csv or files.quotes:
         mark = "\t"

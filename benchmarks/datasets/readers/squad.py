@@ -155,6 +155,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
     else:
         texts = _listed(value)
         starts = _listed(start)
+    # Only if all are empty: `_place` refuses a missing text among others.
     if all(map(_is_empty, texts)):
         return [], 0
     given_starts: list[int | None] = [_start_number(given) for given in starts]

@@ -267,7 +267,10 @@ _UNLABELLED: dict[str, tuple[str, ...]] = {
 
 
 def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
-    """Return the ids, in ascending order, of a value that is a list of labels, or a text with commas between them."""
+    """Return the ids, ascending, of a value that is a list of labels, or a text with commas between them.
+
+    `dataset` is not used: the functions of `_TARGETS` all have the same parameters.
+    """
     parts = value
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",") if part.strip()]
