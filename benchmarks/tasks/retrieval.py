@@ -8,7 +8,7 @@ Shape suffixes: B pairs, D documents of a batch, L padded length, H hidden size,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -259,7 +259,26 @@ class ContrastiveObjective(TrainedRows):
         if positions <= most and not device.exact_micro_batches:
             vectors = torch.cat([embed(part) for part in passes])
             return self._loss_backward(vectors[order], n_queries, device)
-        # Gradient caching: vectors without activations first.
+        return self._cached_backward(embed, passes, order, n_queries, device)
+
+    def _cached_backward(
+        self,
+        embed: Callable[[NDArray[np.int64]], Tensor],
+        passes: Sequence[NDArray[np.int64]],
+        order: Tensor,
+        n_queries: int,
+        device: RunDevice,
+    ) -> Tensor:
+        """Add the batch's gradient by gradient caching (see `backward`) and return its loss.
+
+        Args:
+            embed: computes the vectors of the texts of a pass.
+            passes: the numbers of the texts that share a forward pass.
+            order: from the order of the passes to that of the batch's texts.
+            n_queries: so many of the texts are queries, which come first.
+            device: where the model is.
+        """
+        # All vectors without activations.
         gpus = [device.torch_device] if device.kind.gpu else []
         # The generators are restored, so that the second pass draws the same dropout masks as this one.
         with torch.no_grad(), torch.random.fork_rng(gpus):

@@ -483,14 +483,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     inputs.need("test", "the judgements of the test queries")
     how = "as given: judgements of two splits"
     if not splits["validation"]:
-        # D5: the paper halves NQ without a seed, so each of its runs has other queries; here a seed is fixed.
-        for_validation = halve(query for query, _, _ in splits["test"])
-        halves: dict[str, list[Judgement]] = {"validation": [], "test": []}
-        for judgement in splits["test"]:
-            query = judgement[0]
-            split = "validation" if query in for_validation else "test"
-            halves[split].append(judgement)
-        splits = halves
+        splits = _halved(splits["test"])
         how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
     # The tables: the training pairs, if any, and what is searched.
     tables = {}
@@ -510,6 +503,20 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     )
     tables |= retrieval(splits, queries, docs, inputs)
     return DatasetContent(tables=tables, splits=how, notes=tuple(inputs.notes))
+
+
+def _halved(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+    """Return the judgements of a split as those of two: half of its queries for validation, half for test.
+
+    D5: the paper halves NQ without a seed, so each of its runs has other queries; here a seed is fixed.
+    """
+    for_validation = halve(query for query, _, _ in judgements)
+    halves: dict[str, list[Judgement]] = {"validation": [], "test": []}
+    for judgement in judgements:
+        query = judgement[0]
+        split = "validation" if query in for_validation else "test"
+        halves[split].append(judgement)
+    return halves
 
 
 def _of_pairs(inputs: ReaderInputs) -> DatasetContent:

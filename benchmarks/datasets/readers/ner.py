@@ -105,10 +105,9 @@ def sentences(
         # Comments stand before the first word of a sentence. UNER's and CoNLL-2012's layouts tell them from words.
         may_be_comment = not words and line.startswith("#")
         if word_and_tag and may_be_comment and layout not in (_uner, _conll_2012):
-            # A sentence may also begin with the word #. Then the line has a tag, and as many columns as others.
+            # A sentence may also begin with the word #.
             tag = word_and_tag[1]
-            has_tag = tag in labels or _TAGGED.fullmatch(tag)
-            if not has_tag or len(_cut(line)) != len(_cut(first)):
+            if not _begins_with_hash(line, tag, labels, first):
                 word_and_tag = None
         if word_and_tag is None:
             # The start of a document is such a line: `-DOCSTART-`, or what looks like a comment.
@@ -130,6 +129,21 @@ def sentences(
             start, sentence_document = number, document
         words.append(word_and_tag[0])
         tags.append(word_and_tag[1])
+
+
+def _begins_with_hash(line: str, tag: str, labels: Sequence[str], first: str) -> bool:
+    """Return whether a line before the first word of a sentence has the word #, and is not a comment.
+
+    Then the line has a tag, and as many columns as others.
+
+    Args:
+        line: a line that begins with `#`.
+        tag: what stands in the line's column of tags.
+        labels: the dataset's tags.
+        first: another line of the file, which is about a word.
+    """
+    has_tag = tag in labels or _TAGGED.fullmatch(tag) is not None
+    return has_tag and len(_cut(line)) == len(_cut(first))
 
 
 def _columns(
@@ -289,16 +303,12 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 declared = inputs.declared_names(path, filled[0])
             if None in written_tags:
                 raise BadRowError("a tag is missing")
-            # A number is the place of a tag, counted from 0, in the names that the file itself gives. If it
-            # gives none, it is the place in the dataset's labels.
-            names = declared or labels
             numbered |= not declared and any(
                 isinstance(tag, int) for tag in written_tags
             )
-            tags = []
-            for tag in written_tags:
-                is_id = isinstance(tag, int) and 0 <= tag < len(names)
-                tags.append(names[tag] if is_id else str(tag))
+            # Numbers count in the names that the file itself gives. If it gives none, they count in the
+            # dataset's labels.
+            tags = _named(written_tags, declared or labels)
             document_column = document_of(row, columns[DOCUMENT])
             places.append(where)
             rows.append({"words": words, "tags": tags, **document_column})
@@ -322,6 +332,18 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
         with row_at(where):
             row["tags"] = _ids(tags, labels)
     return rows
+
+
+def _named(written_tags: Sequence[Any], names: Sequence[str]) -> list[str]:
+    """Return tags by name: a number is a place among the names, from 0, and another value is a name already.
+
+    A number that is no such place becomes a name as well, which `_ids` refuses unless the dataset has it.
+    """
+    tags = []
+    for tag in written_tags:
+        is_id = isinstance(tag, int) and 0 <= tag < len(names)
+        tags.append(names[tag] if is_id else str(tag))
+    return tags
 
 
 def _listed(value: Any) -> list[Any]:

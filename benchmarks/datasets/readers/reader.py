@@ -139,28 +139,35 @@ def with_splits(
             with_ids.append({"id": f"{role}-{len(with_ids)}", **row})
         tables[role] = table(dataset.form, role, with_ids)
     inputs.check_numbers()
-    # The splits: the files as they are if all three were given, else two of the three are made here.
+    # The splits: the files as they are if all three were given, else by the paper's rule.
     if len(tables) == 3:
         splits = "as given: three files"
         if dataset.files.as_published:
             splits = "as published"
     else:
-        # The paper tests on the official validation set: official test files, such as GLUE's, have no labels.
-        # One of `validation` and `test` is there: without a test file, a validation file was asked for above.
-        tested = "official validation set"
-        test = tables.get("validation")
-        if inputs.of("test"):
-            tested = "test file given"
-            test = tables["test"]
-        official_train = tables["train"]
-        train, validation = carve(official_train.num_rows)
-        tables = {
-            "train": official_train.take(pa.array(train)),
-            "validation": official_train.take(pa.array(validation)),
-            "test": test,
-        }
-        splits = (
-            f"validation is {1 - TRAIN_SHARE:.0%} of train, carved as datasets.train_test_split(train_size="
-            f"{TRAIN_SHARE}, seed={CARVE_SEED}) does; test is the {tested}"
-        )
+        tables, splits = _papers_splits(tables)
     return DatasetContent(tables=tables, splits=splits, notes=tuple(inputs.notes))
+
+
+def _papers_splits(tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Table], str]:
+    """Return the three splits by the paper's rule, and a sentence that says how they were made.
+
+    Args:
+        tables: `train`; and either `validation`, the official validation set, or `test`, a file in its place.
+    """
+    # The paper tests on the official validation set: official test files, such as GLUE's, have no labels.
+    test, tested = "validation", "official validation set"
+    if "test" in tables:
+        test, tested = "test", "test file given"
+    official_train = tables["train"]
+    train, validation = carve(official_train.num_rows)
+    splits = {
+        "train": official_train.take(pa.array(train)),
+        "validation": official_train.take(pa.array(validation)),
+        "test": tables[test],
+    }
+    how = (
+        f"validation is {1 - TRAIN_SHARE:.0%} of train, carved as datasets.train_test_split(train_size="
+        f"{TRAIN_SHARE}, seed={CARVE_SEED}) does; test is the {tested}"
+    )
+    return splits, how

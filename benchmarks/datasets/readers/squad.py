@@ -229,19 +229,9 @@ def _place(text: Any, context: str, start: int | None) -> int:
     if not isinstance(text, str) or not text:
         raise BadRowError(f"an answer is not text: {text!r:.80}")
     if start is not None:
-        if context.startswith(text, start):
-            return start
-        # `replace` and `ignore` prevent errors: half of a surrogate pair cannot be encoded, and a start
-        # within a character leaves a part that cannot be decoded.
-        # Other programs count in UTF-16 units, which have two bytes each, or in bytes of UTF-8. What is before the
-        # start in these units, as a text again, has the start in characters as its length.
-        units = context.encode("utf-16-le", "replace")[: 2 * start]
-        octets = context.encode("utf-8", "replace")[:start]
-        before_in_units = units.decode("utf-16-le", "ignore")
-        before_in_octets = octets.decode("utf-8", "ignore")
-        for before in (before_in_units, before_in_octets):
-            if context.startswith(text, len(before)):
-                return len(before)
+        counted = _counted_start(text, context, start)
+        if counted is not None:
+            return counted
     # The answer is not at its start, or has none: all places where it occurs.
     # A look-ahead also finds overlapping occurrences.
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
@@ -253,21 +243,45 @@ def _place(text: Any, context: str, start: int | None) -> int:
         if _folded(text) in _folded(context):
             hint = "; there it has another case, Unicode form or spacing, write it the same"
         raise BadRowError(f"an answer is not in the context: {text!r:.80}{hint}")
-
-    def cuts_word(place: int) -> bool:
-        # An end of the answer cuts a word if the characters on both sides of it belong to words.
-        for end in (place, place + len(text)):
-            is_inner = 0 < end < len(context)
-            if is_inner and all(map(_in_words, context[end - 1 : end + 1])):
-                return True
-        return False
-
     # The one of these places that is most likely meant.
     if start is None:
-        whole = [place for place in places if not cuts_word(place)]
+        whole = [place for place in places if not _cuts_word(text, context, place)]
         return (whole or places)[0]
     # Of two that are equally near, the one that cuts no word.
-    return min(places, key=lambda place: (abs(place - start), cuts_word(place)))
+    return min(
+        places,
+        key=lambda place: (abs(place - start), _cuts_word(text, context, place)),
+    )
+
+
+def _counted_start(text: str, context: str, start: int) -> int | None:
+    """Return the offset in characters that a given start means; None if the answer begins at none of them.
+
+    Other programs count in UTF-16 units, which have two bytes each, or in bytes of UTF-8.
+    """
+    if context.startswith(text, start):
+        return start
+    # What is before the start in these units, as a text again, has the start in characters as its length.
+    # `replace` and `ignore` prevent errors: half of a surrogate pair cannot be encoded, and a start within a
+    # character leaves a part that cannot be decoded.
+    units = context.encode("utf-16-le", "replace")[: 2 * start]
+    octets = context.encode("utf-8", "replace")[:start]
+    before_in_units = units.decode("utf-16-le", "ignore")
+    before_in_octets = octets.decode("utf-8", "ignore")
+    for before in (before_in_units, before_in_octets):
+        if context.startswith(text, len(before)):
+            return len(before)
+    return None
+
+
+def _cuts_word(text: str, context: str, place: int) -> bool:
+    """Return whether an answer at this place of the context begins or ends inside a word."""
+    # An end of the answer cuts a word if the characters on both sides of it belong to words.
+    for end in (place, place + len(text)):
+        is_inner = 0 < end < len(context)
+        if is_inner and all(map(_in_words, context[end - 1 : end + 1])):
+            return True
+    return False
 
 
 def _in_words(character: str) -> bool:
