@@ -94,6 +94,7 @@ class SourceOptions:
             from pretraining.plan.study_plan import load_study
 
             study = load_study(self.study).models
+
         # Models whose stages only the study's file knows; the other names say theirs (`610m-clm-10k-mlm40-42k`).
         own_models = {}
         add_models = list(self.add_model)
@@ -106,6 +107,7 @@ class SourceOptions:
             if model_error(name) is not None:
                 # The pattern adds the other pretrainings of the model: NAME-s1, NAME-s2 and so on.
                 add_models += [name, f"{name}-s[1-9]*"]
+
         opened = open_source(
             self.source.removeprefix(prefix),
             need_instances=need_instances,
@@ -113,6 +115,7 @@ class SourceOptions:
             models=models,
             protocol=protocol,
         )
+
         # `added_models` has only what the user gave as --add-model: whoever opens the source again with --study gets
         # the models of the study's file from there.
         return replace(

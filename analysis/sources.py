@@ -297,10 +297,12 @@ class Source:
             # A family of tasks that was added may have no rule for a floor.
             if rule:
                 texts_of.setdefault(rule, []).append(f"{dataset.title} {percent}")
+
         parts = [f"{rule}: {', '.join(texts)}" for rule, texts in texts_of.items()]
         if not parts:
             return ""
         test_sets = ""
+
         # Where runs have test sets of other sizes than the paper's, these floors may not be theirs.
         if self.runs is not None and self.stand_ins is None and other_sizes(self.runs):
             test_sets = ", of the paper's test sets"
@@ -376,9 +378,11 @@ def open_source(
     if source == PUBLISHED.label:
         _need_paper_protocol("the paper's tables", protocol)
         return PUBLISHED
+
     if source == RELEASED:
         _need_paper_protocol("the authors' result files", protocol)
         return _open_released(models, need_instances)
+
     path = EXAMPLES.get(source, Path(source))
     if not source or not path.exists():
         what = source or "an empty --source"
@@ -389,6 +393,7 @@ def open_source(
         raise UserError(
             f"{what}: no such source; give {', '.join(NAMES)}, or a path to a run store or runs table{hint}"
         )
+
     # Which models are accepted. A small study's runs have a file next to them that says which of the paper's
     # models each of its models stands for.
     stand_ins = read_stand_ins(path)
@@ -397,6 +402,7 @@ def open_source(
         # The caption of stand-ins names no metric (`Source.kind`): it must be the paper's.
         _need_paper_protocol("stand-ins", protocol)
         accepted += (*stand_ins.models, *stand_ins.others)
+
     # A folder is a run store, anything else a runs table. `metrics_of` is the protocol of its scores.
     if path.is_dir():
         from analysis.store.release import is_release
@@ -405,11 +411,13 @@ def open_source(
         if is_release(path.resolve()):
             _need_paper_protocol("the authors' result files", protocol)
             return _open_released(models, need_instances, path.resolve().parent)
+
         metrics_of = protocol or PAPER
         table, instances = _read_store(path, accepted, metrics_of, need_instances)
     else:
         table, instances = _read_table(source, path, accepted, protocol)
         metrics_of = table.protocol or PAPER
+
     # What is said of the runs once they are read.
     runs = table.runs
     # For a small study no count of unsealed runs is logged; `Source.long_label` still says it.
@@ -419,6 +427,7 @@ def open_source(
         warn_of_other_sizes(source, runs)
     else:
         runs = stand_ins.in_place(runs)  # under the names of the paper's models
+
     return Source(
         label=_label(source, metrics_of),
         runs=runs,
@@ -461,6 +470,7 @@ def _open_released(
             "the released runs are not in the cache: fetch them once with `clm-or-mlm fetch-released` (or only those "
             "of, say, Table 10 with `clm-or-mlm fetch-released table10`), or use --source published"
         )
+
     # Also called for models that are all in the cache: it then fetches nothing, but compares their files with
     # the commit. The release has no run.json; git's own hashes say that its files are the authors'.
     opened, instances = open_store(
@@ -487,6 +497,7 @@ def _read_store(
     are_papers = protocol == PAPER
     wanted = need_instances and are_papers
     table, instances = read(instances=wanted)
+
     # The usual interval may be `crossed`, which needs the instances. Only the runs, once read, say so; stores of this
     # kind are small enough to read a second time.
     if are_papers and not wanted and _have_crossed_runs(table.runs):
@@ -508,6 +519,7 @@ def _read_table(
         raise UserError(
             f"{source} has scores of the {recorded} protocol, not the {protocol} protocol"
         )
+
     instances = None
     # Instances are scored by the paper's metrics only.
     if recorded == PAPER and path.suffix == ".parquet":
@@ -515,6 +527,7 @@ def _read_table(
         existing = [place for place in beside if place.exists()]
         if existing:
             instances = existing[0]
+
     return replace(table, protocol=recorded), instances
 
 

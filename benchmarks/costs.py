@@ -114,6 +114,7 @@ def _run_hours(
     for name in scored:
         counts = DATASETS[name].counts
         as_if_trained += training_flops(name, counts["validation"] + counts["test"])
+
     # Evaluation is only a forward pass, a third of the FLOPs of training on the same rows.
     flops = training_flops(trained_on, steps * FINE_TUNING.batch) + as_if_trained / 3
     # On short texts a step takes the longer of two times, both measured with 610M on an H100. The host launches each
@@ -123,6 +124,7 @@ def _run_hours(
     device_seconds = _BUSY_SECONDS * H100.peak / device.peak
     computing = device_seconds * shape.body_parameters / measured.body_parameters
     short_texts = steps * max(launching, computing)
+
     # On long texts the FLOPs decide, at the rate of MLM with 40 % masked, whose speed was measured on an H100. The
     # times for short and for long texts are added whatever the dataset, so the hours are on the high side.
     tokens = device.tokens_per_second(shape, predicted=0.4)

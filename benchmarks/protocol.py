@@ -205,6 +205,7 @@ def _pins(hubs: Iterable[dict[str, Any]]) -> Iterator[Pin]:
         repo = hub.pop("repo")
         commit = hub.pop("revision", None)
         hashes = hub.pop("sha256", {})
+
         # What is left of the table are roles with their files, such as `train = "sst2/train.parquet"`.
         for role, given in hub.items():
             files = [given] if isinstance(given, str) else given
@@ -223,6 +224,7 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     for key, value in table.items():
         # Lists of TOML become tuples, as the fields are declared.
         given[key] = tuple(value) if isinstance(value, list) else value
+
     # The file lists the labels by name; in `Dataset`, `labels` is a number and `label_names` has the names.
     label_names: tuple[str, ...] = given.pop("labels", ())
     given["pins"] = tuple(_pins(given.pop("hub", ())))
@@ -230,6 +232,7 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     given["columns"] = {field: tuple(names) for field, names in columns.items()}
     of_files = [part.name for part in fields(DatasetFiles) if part.name in given]
     files = DatasetFiles(**{part: given.pop(part) for part in of_files})
+
     # The fields that are left belong to `Dataset`.
     given.setdefault("trained_on", name)
     outputs = OUTPUTS.get(given["task"], len(label_names))

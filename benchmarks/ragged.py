@@ -190,10 +190,12 @@ def _cheapest(widths: NDArray[np.int64], budget: int, overhead: int) -> list[int
         best = int(np.argmin(totals))
         costs[end] = totals[best] + overhead
         last_starts[end] = first + best
+
     starts = []
     # Go back from the end: where the last batch starts, the batch before it ends.
     end = number
     while end:
         end = int(last_starts[end])
         starts.append(end)
+
     return starts[::-1]

@@ -74,6 +74,7 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
                 "unreadable",
                 f"is a link to {path.readlink()}, which is missing; bring that back and ingest again",
             ) from None
+
         raise ResultsError(
             "unfinished", f"vanished while the store was being read; {_LATER}"
         ) from None
@@ -85,6 +86,7 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
         raise ResultsError(
             "unreadable", f"{error.reason}; make it readable and ingest again"
         ) from None
+
     if sha256 is not None and sha256_bytes(content) != sha256:
         # A cut or broken file gets its own sentence from the parser, before that of the hash.
         _ = parse_results(content)
@@ -92,6 +94,7 @@ def read_results(path: Path, sha256: str | None = None) -> tuple[Split, Split]:
             "changed",
             f"is not what its run wrote: its hash differs from {RUN}'s; {RERUN}",
         )
+
     return parse_results(content)
 
 
@@ -122,6 +125,7 @@ def counted_scores(
             "standard",
             f"has no {RUN}, so its standard metrics are unknown; evaluate the run again",
         )
+
     metric = dataset.headline if protocol in (PAPER, STANDARD) else protocol
     least = 0
     # A correlation can be negative. Metrics of a dataset of one's own, and one that is asked for by name, may be
@@ -142,14 +146,17 @@ def counted_scores(
                 raise ResultsError(
                     "left out", f"has no metric {metric!r}, only {held}"
                 ) from None
+
             raise ResultsError(
                 "standard", f"has a {RUN} without {where}; evaluate the run again"
             ) from None
+
         if not least <= found[-1] <= 1:
             raise ResultsError(
                 "value",
                 f"has a {RUN} with {where} = {found[-1]:g}, outside [{least}, 1]",
             )
+
     return found[0], found[1]
 
 
@@ -163,6 +170,7 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
         raise _why_not_json(content) from None
+
     # NumPy counts four times as fast as bytes.count.
     is_quote = np.frombuffer(content, dtype=np.uint8) == ord('"')
     # With more quotes than the six names have, a name may be there twice, which only the strict parser finds.
@@ -175,6 +183,7 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
             raise ResultsError(
                 "broken", f"is not a valid result ({error}); {RERUN}"
             ) from None
+
     # "true" has a u, "false" an f; no name or number of the file has either.
     may_hold_bools = b"u" in content or b"f" in content
     validation, test = SCORED_SPLITS
@@ -192,11 +201,13 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
         raise ResultsError(
             "incomplete", f"lacks {name!r} with score and scores_i; {RERUN}"
         ) from None
+
     if not isinstance(entries, list):
         raise ResultsError(
             "value",
             f"has {name}.scores_i = {reprlib.repr(entries)}, which is not a list",
         )
+
     if not entries:
         raise ResultsError("incomplete", f"has an empty {name}.scores_i; {RERUN}")
     values = _floats(entries, name, may_hold_bools)
@@ -207,10 +218,12 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
         raise ResultsError(
             "value", f"has {name}.scores_i[{place}] = {values[place]:g}, outside [0, 1]"
         )
+
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise ResultsError(
             "value", f"has {name}.score = {reprlib.repr(score)}, which is not a number"
         )
+
     mean = float(values.sum()) / len(values)
     # `not <=` also refuses nan, which `>` would accept.
     if not abs(score - mean) <= MEAN_TOLERANCE:
@@ -219,6 +232,7 @@ def _split(document: Any, name: str, may_hold_bools: bool) -> Split:
             f"has {name}.score {score:.6f}, but the mean of its {len(values):,} scores_i is {mean:.6f}; "
             f"the run is left out: {RERUN}",
         )
+
     # A score within the tolerance may lie just outside 0 to 1.
     return Split(score=min(max(float(score), 0.0), 1.0), scores=values)
 
@@ -235,6 +249,7 @@ def _floats(
         # Unlike NumPy, struct refuses null and "0.5".
         with contextlib.suppress(struct.error):
             return np.frombuffer(struct.pack(f"{len(entries)}d", *entries))
+
     # Both ways failed, or there are bools: name the first entry that is not a number.
     for place, entry in enumerate(entries):
         if isinstance(entry, bool) or not isinstance(entry, int | float):
@@ -242,6 +257,7 @@ def _floats(
                 "value",
                 f"has {name}.scores_i[{place}] = {reprlib.repr(entry)}, which is not a number",
             )
+
     raise AssertionError("the last conversion takes every number")
 
 
@@ -259,4 +275,5 @@ def _why_not_json(content: bytes) -> ResultsError:
             strict_json(content)
         except BadJsonError as error:
             why = f"is not JSON ({error})"
+
     return ResultsError("broken", f"{why}; {RERUN}")

@@ -129,6 +129,7 @@ def key_of(folder: str, model: str, dataset: Dataset) -> RunKey | None:
     if match is None or not folder.startswith(dataset.run_prefix):
         return None
     lr = float(match["lr"])
+
     # No learning rate, though it has the form of one: `lr5_sd0`.
     if not 0 < lr < 1:
         return None
@@ -196,6 +197,7 @@ def read_run(folder: Path) -> dict[str, Any]:
         raise NotItselfError(
             folder, f"has a {RUN} that was changed or damaged ({error}); {RERUN}"
         ) from None
+
     for name, expected in _named(folder).items():
         recorded = record.get(name)
         # People copy folders by hand, so a folder's content need not be what its name says.
@@ -205,6 +207,7 @@ def read_run(folder: Path) -> dict[str, Any]:
                 f"has the {RUN} of another run: its {name} is {str(recorded)[:60]}, not {expected}; "
                 f"move it to its own folder, or {RERUN}",
             )
+
     return record
 
 

@@ -44,10 +44,12 @@ def tag_parts(names: Iterable[str]) -> Parts:
         match = _TAG.fullmatch(tag)
         if match is not None:
             parts[tag] = (match[1], match[2] or "")
+
     # The tags are of a scheme if all of them have a letter, and one scheme has all these letters.
     letters = {letter for letter, _ in parts.values()}
     if len(parts) == len(tags) and any(letters <= set(scheme) for scheme in _SCHEMES):
         return parts
+
     # Else all of them have to be plain labels. A single letter, as B, may be one; B-LOC is certainly of a scheme.
     typed = [tag for tag, (_, kind) in parts.items() if kind]
     if typed:
@@ -59,23 +61,27 @@ def tag_parts(names: Iterable[str]) -> Parts:
         raise ValueError(
             f"{typed[0]} and {other} are of no one scheme of tags (IOB, IOE, IOBES, BILOU, plain); write all in one"
         )
+
     # By type, the first label that looks like a tag of that type, and how it would be written as a tag.
     first_of_type: dict[str, tuple[str, str]] = {}
     for tag in tags:
         spelt = _OTHER_SPELLING.fullmatch(tag)
         if spelt is None:
             continue
+
         # The pattern's groups 1 and 2 match a letter in front (B_LOC), 3 and 4 a letter behind (LOC-B).
         letter = spelt[1] or spelt[4]
         kind = spelt[2] or spelt[3]
         meant = f"{letter[0].upper()}-{kind}"
         other, other_meant = first_of_type.setdefault(kind.casefold(), (tag, meant))
+
         # One such label may be a plain name. Two of one type, as B_LOC and I_LOC, are a scheme: read as names, they
         # would cut one entity into several.
         if other != tag:
             raise ValueError(
                 f"{other} and {tag} are not read as tags of one type; write {other_meant} and {meant}"
             )
+
     return {tag: ("I", tag) for tag in tags}
 
 
@@ -104,4 +110,5 @@ def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
         # A scheme with one type may leave the type out: the tags are then only B and I.
         iob2.append(name.removesuffix("-") if letter else OUTSIDE)
         last_letter, last_kind = letter, kind
+
     return iob2

@@ -137,6 +137,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
 
         sys.stdout.write(f"{SOURCES}\n")
         return 0
+
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if words in (["--version"], ["version"]):
@@ -145,22 +146,26 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
 
         sys.stdout.write(f"clm-or-mlm {__version__} (commit {git_commit()})\n")
         return 0
+
     # What is left without the options of the list: the words of a command, if there are any.
     wanted = [word for word in words if word not in ("--help", "-h", "--all")]
     # Without a command, list all commands. The list is the help of a program that is made for it (`_list`).
     if not wanted:
         return call(_list(prefix, GROUPS, every="--all" in words), ["--help"])
     _refuse_other_names(words, prefix)
+
     # A room without a verb, unless it is itself a command (`workflow`): list the commands of the room.
     room = wanted[0]
     verbs = _verbs_of(room, COMMANDS)
     if len(wanted) == 1 and room not in COMMANDS and verbs:
         groups = {f"Commands of {room}": verbs}
         return call(_list(f"{prefix} {room}", groups, every=True), ["--help"])
+
     command = COMMANDS.get(words[0])
     if command is not None and command.function.startswith(_SMALL):
         # Imports and drawings stay in memory until the end: looking for garbage among them takes a tenth of the time.
         gc.set_threshold(1_000_000)
+
     try:
         return call(app_of(words, prefix), words)
     except ImportError as error:
@@ -182,12 +187,14 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
     app.register_install_completion_command(
         help="install this shell's completion of commands and options"
     )
+
     # The rooms that have verbs, each once; keys of a dict keep the order, in which help lists them.
     rooms = dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if " " in name)
     for name, command in COMMANDS.items():
         if " " not in name and name not in rooms:
             # cyclopts imports a function that is given as `module:function` when it is called.
             app.command(command.function, name=name)
+
     for room in rooms:
         room_app = program(room)
         # A room may be a command itself (`workflow`). `default` takes a function, not `module:function`: the function
@@ -195,13 +202,16 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
         if room in COMMANDS and words[:1] == [room]:
             module, _, function = COMMANDS[room].function.partition(":")
             room_app.default(getattr(importlib.import_module(module), function))
+
         for verb, command in _verbs_of(room, COMMANDS).items():
             # The help of the verb that is called is its docstring (None), not its line of the list.
             is_called = words[1:2] == [verb]
             room_app.command(
                 command.function, name=verb, help=None if is_called else command.line
             )
+
         app.command(room_app, name=room)
+
     return app
 
 
@@ -226,9 +236,11 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
     shown = f"the {len(DAILY)} most used of {len(COMMANDS)} commands (`{prefix} --all` lists all)"
     if every:
         shown = f"all {len(COMMANDS)} commands"
+
     # The list of one room's commands has no text above it.
     about = ABOUT.format(prefix, shown) if groups is GROUPS else None
     app = program(prefix, about)
+
     # This program is a help already: its option --help would only add a line.
     app["--help"].show = False
     for order, (title, commands) in enumerate(groups.items()):
@@ -242,6 +254,7 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
                     group=group,
                     sort_key=number,
                 )
+
     return app
 
 
@@ -257,10 +270,12 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     if full_names:
         ways = " or ".join(f"`{prefix} {name}`" for name in full_names)
         raise UserError(f"the command {first} needs the name of its part: use {ways}")
+
     wanted = _meant_by(first)
     if wanted:
         raise UserError(f"unknown command {first!r}; use `{prefix} {wanted}`")
     rooms = {command.function.partition(".")[0] for command in COMMANDS.values()}
+
     # `analysis scores`: a room is named only before a verb that two rooms share. A room that is a command itself
     # (`workflow`) takes the second word as its argument.
     is_only_room = first in rooms and first not in COMMANDS
@@ -285,6 +300,7 @@ def _meant_by(word: str) -> str:
     for finding in (ANSWER, *TITLES):
         if finding.lower() == name:
             return f"claims {finding}"
+
     # Such as table10, or figure03.
     numbered = re.fullmatch(r"(figure|table)\s*0*(\d+)", name)
     if numbered is not None:
@@ -304,9 +320,11 @@ def _lacks_package(words: Sequence[str], error: ImportError) -> UserError | None
     # The name is that of a module, such as torch.nn; some errors have none.
     package = (getattr(missing, "name", None) or "").partition(".")[0]
     is_missing = isinstance(missing, ModuleNotFoundError) and package
+
     # A package that is installed, but lacks a part of itself, lacks it in every environment.
     if not is_missing or find_spec(package):
         return None
+
     # Some commands have one word, others two.
     command = COMMANDS.get(words[0]) or COMMANDS.get(" ".join(words[:2]))
     environment, extra = "full", "'.[full]'"

@@ -93,6 +93,7 @@ def load(
             given.append("add_models")
         _refuse_options("a source that is open", given)
         return source
+
     if not isinstance(source, pd.DataFrame):
         return open_source(str(source), add_models=add_models, **options)
     _refuse_options("a frame of runs", options)
@@ -162,6 +163,7 @@ def scores(
             raise UserError(
                 f"{opened.label} has no scores of {pattern!r}{nearest(pattern, scored)}"
             )
+
     if not patterns:
         return frame
     shown: set[str] = set()
@@ -198,6 +200,7 @@ def table(
         raise UserError(
             f"Table {number} has no scores; `clm-or-mlm table {number}` prints it"
         )
+
     nan = float("nan")
     rows = []
     for row_of_table in built.cells:
@@ -206,6 +209,7 @@ def table(
             mean, low, high = cell.recomputed or (nan, nan, nan)
             scores_of_cell = (published, ci95, mean, low, high)
             rows.append((cell.model, cell.dataset, *scores_of_cell, cell.n_seeds))
+
     columns = "model dataset published ci95 mean low high n_seeds"
     return pd.DataFrame(rows, columns=columns.split())
 
@@ -239,6 +243,7 @@ def claims(
             f"{source} is a finding, not a source: cm.claims().loc[{finding!r}] is its verdict, "
             f"cm.findings({finding!r}) has its parts, cm.explain({finding!r}) every number in words"
         )
+
     opened = load(source)
     assessment = assess(opened, _settings(opened, interval, selection))
     records = [as_record(assessment.judged[name]) for name in SHOWN]
@@ -435,6 +440,7 @@ def plan(
         objective = stage.trained_on.label()
         steps = (stage.first_step, stage.end)
         rows.append((stage.name, objective, *steps, costs.tokens, costs.gpu_hours))
+
     # `start` is the first step: the column keeps the name that callers read.
     columns = ["stage", "objective", "start", "end", "tokens", "gpu_hours"]
     return pd.DataFrame(rows, columns=columns).set_index("stage")
@@ -478,6 +484,7 @@ def figure(
     [entry] = figures_named([str(name)])
     spec = entry.load()
     opened = load(source)
+
     # Without an interval, `FigureInputs` takes the usual one of the source, as `_settings` does for other
     # functions.
     inputs = FigureInputs(
@@ -492,6 +499,7 @@ def figure(
         from matplotlib.figure import Figure as NewFigure
 
         ax = NewFigure(figsize=(3.2, 2.4), layout="constrained").subplots()
+
     # Axes without a task are refused here: no panel has an empty name.
     spec.draw_panel(spec.collect(inputs), task, ax)
     return ax

@@ -116,16 +116,19 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
             damaged = True
             sentence += _study_remedy(Path(str(verdict.what)))
         sys.stdout.write(f"{verdict.kind}: {verdict.what}: {sentence}\n")
+
     # Nothing of this package was found: the folder is an encoder that others made, or is refused.
     if not compared and not damaged:
         _check_encoder_of_others(folder)
         return 0
+
     names = unsealed(folder, compared)
     if names:
         count = counted(len(names), "file")
         sys.stdout.write(
             f"not compared: {folder}: {count} without a hash: {first_of(names)}\n"
         )
+
     return int(damaged)
 
 
@@ -156,6 +159,7 @@ def _check_encoder_of_others(folder: Path) -> None:
             f"{folder} {what}; give an encoder (config.json), shards (train or validation), a run store (results), "
             "or the --out of train or adapt (stages or models)"
         )
+
     from pretraining.model.encoder_folder import checked_encoder
 
     for sentence in checked_encoder(folder):
@@ -189,6 +193,7 @@ def _verdicts(folder: Path, compared: set[Path], depth: int = 0) -> Iterator[Ver
             yield from kind.check(folder, compared)
             if kind.is_all:
                 return
+
     if depth < _DEEPEST and folder.is_dir():
         for inner in sorted(folder.iterdir()):
             # Hidden folders hold unfinished work of this package, or files of other programs such as git.
@@ -260,6 +265,7 @@ def _check_listed(path: Path, record: Mapping[str, Any], compared: set[Path]) ->
     else:
         # Of a runs table, or of anything else.
         remedy = "run the command again that made it, such as `ingest`"
+
     compared.add(path)
     compared.update(path.parent / name for name in files)
     check_files(path.parent, files, remedy)
@@ -290,16 +296,19 @@ def _shards(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
             fault = f"it has no {MANIFEST}"
             # `shards` refuses a folder with shards that may be another program's.
             remedy = "write the shards into another folder"
+
         yield Verdict("missing", folder, f"{fault}; {remedy}")
         # With an empty set, `check` would take the folder for an encoder.
         compared.add(folder / MANIFEST)
         return
+
     problems = shard_manifest.verify_shards(folder)
     for problem in problems:
         yield Verdict("damaged", folder, problem)
     if not problems:
         yield Verdict("whole", folder, "all files match the manifest")
     compared |= {folder / MANIFEST, folder / PROVENANCE}
+
     # A damaged manifest lists no files; `verify_shards` has named this error already.
     with suppress(UserError):
         listed = shard_manifest.files_of(folder, shard_manifest.load_manifest(folder))
@@ -335,12 +344,14 @@ def _stage(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
         except UserError as error:
             # The error says to remove the checkpoint's folder.
             yield Verdict("damaged", checkpoint.path, f"{error}; then {again}")
+
     complete_paths = {checkpoint.path for checkpoint in complete}
     all_paths = sorted(folder.glob("step-*"))
     incomplete = [path for path in all_paths if path not in complete_paths]
     for path in incomplete:
         sentence = f"it has no state.json; remove it, then {again}"
         yield Verdict("damaged", path, sentence)
+
     if complete:
         compared.add(folder / LOG)
         yield from _stage_log(folder, state, complete[-1].step)
@@ -382,6 +393,7 @@ def _stage_log(
     faults: list[str] = []
     rows = read_log(log, faults)
     steps = [row["step"] for row in rows if row["split"] == "train"]
+
     # Rows are written only while a stage is trained, so that lost rows need the stage to be trained again.
     remedy = f"to have all rows, remove its folder, then {_train_again(folder)}"
     if faults:
@@ -395,6 +407,7 @@ def _stage_log(
     if state:
         # A state lists all stages that led to its checkpoint, this one last.
         first_step = state["stages"][-1]["start"]
+
     lacking = _steps_without_row(sorted(set(steps)), first_step, last_step)
     if lacking:
         which = f"{len(lacking)} rows of the steps {lacking[0]} to {lacking[-1]}"
@@ -450,6 +463,7 @@ def _check_model(folder: Path, compared: set[Path]) -> str:
     manifest = check_model(folder, remedy)
     if manifest is None:
         raise UserError(f"it has no {MANIFEST}; {remedy}")
+
     # Only encoders are exported with a self-test, a text and its vector; causal models are not.
     if (folder / SELF_TEST).is_file():
         return "; ".join(checked_encoder(folder, remedy))
@@ -474,6 +488,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
     datasets = known_datasets(stored_definitions(store))
     # "*" accepts models of any name, since a store that is checked need not hold the study's.
     scan = scan_store(store, ["*"], datasets=datasets)
+
     # `ingest` finds what is wrong with the runs; the table that it writes is not used.
     with TemporaryDirectory() as folder:
         try:
@@ -481,6 +496,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
             problems, runs = table.problems, len(table.runs)
         except RefusedStoreError as error:
             problems, runs = tuple(error.problems), 0
+
     damaged_paths = []
     for problem in problems:
         kind = "missing"
@@ -503,6 +519,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
                 compared |= {path / name for name in (RESULTS, RUN, DETAILS)}
             elif state.done:
                 unsealed_runs += 1
+
             # A run is not named again if a problem names the run's folder, a folder around that, or a file in
             # it.
             is_named = any(
@@ -511,6 +528,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
             )
             if fault and not is_named:
                 yield Verdict("damaged", path, fault)
+
     if runs:
         # Where no run has hashes, nothing may have been added to the set. With an empty set, `check` would
         # take the store for an encoder that others made.
@@ -539,6 +557,7 @@ def _check_kept(folder: Path, compared: set[Path]) -> str:
         files = read_manifest(folder / MANIFEST, remedy)[FILES]
     except FileNotFoundError:
         raise UserError(f"it has no {MANIFEST}; {remedy}") from None
+
     check_files(folder, files, _KEEP_AGAIN)
     sentence = f"{len(files)} files match the manifest"
     others = strangers(folder, kept_files(folder))

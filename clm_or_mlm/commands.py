@@ -46,21 +46,26 @@ def report(
     opened = source.open(need_instances=True)
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
     specs = [figure.load() for figure in FIGURES.values()]
+
     # Why a figure cannot be drawn is told only by `reproduce`. Here the errors go into a list that nothing
     # reads, and the page names the figures that it lacks.
     unread_problems: list[UserError] = []
     content = gather(inputs, draw_figures(specs, inputs, unread_problems))
+
     # A page is passed on to others, so that what looks like a secret is left out of it.
     origin = {"source": redacted(opened.long_label)} | provenance("analysis", _PACKAGES)
     page = render_page(content, origin)
+
     # The record stands beside the page and has the page's hash: by it, the next call knows the page as its own.
     record = provenance_path(out)
     hashes = {out.name: sha256_bytes(page.encode())}
+
     # Beside /dev/stdout, or a link to a file elsewhere, a record would be out of place.
     is_device = out.exists() and not out.is_file()
     if not is_device and not out.is_symlink():
         # Refuses to write over a page that is not this command's; the record itself may have any content ("").
         check_outputs(out.parent, {**hashes, record.name: ""}, record)
+
     write_text(out, page)
     if out.is_file() and not out.is_symlink():
         write_manifest(record, origin, hashes)

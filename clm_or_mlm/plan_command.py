@@ -87,6 +87,7 @@ def plan(
         raise UserError(
             "--seeds, --rates, --datasets and --pretraining-sd are for a study of your own; give its file as --study"
         )
+
     if adaptation.start or adaptation.tokens is not None:
         if model or figure is not None or study.study is not None:
             raise UserError(
@@ -103,6 +104,7 @@ def plan(
             document = study_document(
                 planned, comparison, device=device.gpu, price=device.price
             )
+
     write(document, format, out=None)  # to standard output
 
 
@@ -129,14 +131,17 @@ def _models(study: Study, names: tuple[str, ...], figure: int | None) -> list[Mo
                 f"the paper has no figure {figure}; its figures are 1 to {max(FIGURE_MODELS)}"
             )
         return [study.model(name) for name in FIGURE_MODELS[figure]]
+
     if names:
         models = [study.model(name) for name in names]
         # A misspelt name may still follow the grammar of names and so say what to train: it is planned, with a warning.
         for model in models:
             warn_of_a_slip(study, model)
         return models
+
     if not study.models:
         raise UserError(
             f"the study {study.name!r} lists no models; add `models = [...]` to its file, or name a model: plan NAME"
         )
+
     return list(study.models.values())

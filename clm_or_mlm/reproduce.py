@@ -152,6 +152,7 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     for name in (*outcome.made, PAGE):
         if name != PROVENANCE:
             hashes[name] = sha256_file(out / name)
+
     write_manifest(out / PROVENANCE, origin, hashes)
     return outcome
 

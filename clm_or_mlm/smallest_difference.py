@@ -101,9 +101,11 @@ def study_document(
     document = plan_document(plan, device=device, price=price)
     # How many pretrainings each arm has, by the name of the arm.
     arms = Counter(arm_of(model.name)[0] for model in plan.models)
+
     # One arm: nothing is compared.
     if len(arms) < 2:
         return document
+
     # Arms may differ in their number of pretrainings: planned with the fewest, no comparison is promised too much.
     fewest = min(arms.values())
 
@@ -113,6 +115,7 @@ def study_document(
     # all.
     total = (plan.costs(device=device).gpu_hours + tuning) / (1 - _SPARE)
     smallest = None
+
     # Without scipy the plan is still printed, and says what it lacks.
     if fewest > 1 and find_spec("scipy"):
         smallest = smallest_differences(plan, comparison, fewest)
@@ -129,6 +132,7 @@ def study_document(
     if price is not None:
         data["money"] = price * total
         money = f", money {price * total:,.2f}"
+
     datasets = counted(len(comparison.unique_datasets), "dataset")
     rates = counted(comparison.rates, "rate")
     grid = f"{datasets}, {rates}, {counted(comparison.seeds, 'seed')}"
@@ -136,6 +140,7 @@ def study_document(
         f"fine-tuning    {tuning:,.1f} {device.name} hours of {len(plan.models)} models on {grid}",
         f"in all         {total:,.1f} {device.name} hours with {_SPARE:.0%} in reserve{money}",
     ]
+
     # The words on the speed say whether it is estimated; a measured or a given speed needs no advice.
     if "estimated" in device.basis(plan.shapes):
         lines.append(_ESTIMATED)
@@ -174,6 +179,7 @@ def hours_of_tuning(plan: Plan, comparison: PlannedComparison, device: Device) -
         names = comparison.unique_datasets
         # Hours of one learning rate and one seed.
         hours += models * tuning_hours(shape, names, device, sharing)
+
     return comparison.rates * comparison.seeds * hours
 
 
@@ -201,12 +207,14 @@ def smallest_differences(
         largest = max(nearest, key=lambda spread: spread.sd)
         sd = largest.sd
         measured_on = f"{largest.network}, {largest.score}, {largest.pretrainings} pretrainings, {largest.where}"
+
     study = PlannedStudy(
         seeds=comparison.seeds,
         pretrainings=pretrainings,
         pretraining_sd=sd,
         tests=len(names),
     )
+
     # By task and dataset, the spread between fine-tuning seeds in the paper's cells.
     fine_tuning_spreads = dict(seed_spreads(PUBLISHED))
     points = {}
@@ -214,6 +222,7 @@ def smallest_differences(
         spread = fine_tuning_spreads[DATASETS[name].task, name]
         # Without an argument, `detectable` means a power of 0.8: the 80 of 100 studies of `Smallest`.
         points[name] = planned_test(study, spread).detectable()
+
     return Smallest(points=points, pretraining_sd=sd, measured_on=measured_on)
 
 
@@ -251,6 +260,7 @@ def _lines(smallest: Smallest, pretrainings: int) -> list[str]:
         f"Smallest difference, in points, of two arms of {pretrainings} pretrainings that `compare --replicates` calls",
         f"ahead in about 80 of 100 studies, after Holm's adjustment over {counted(len(names), 'dataset')}:",
     ]
+
     # All columns are numbers, so that all are aligned on the right.
     lines += plain_table([names, points], range(len(names)))
     sd = f"{smallest.pretraining_sd:g}"

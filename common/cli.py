@@ -193,12 +193,14 @@ def _sentence_on(error: CycloptsError) -> str:
         meant = _OTHER_WORDS.get(word, word)
         commands = list(error.app or ())  # a program yields the names of its commands
         return f"Unknown command {word!r}{nearest(meant, commands)}"
+
     if isinstance(error, UnusedCliTokensError):
         return f"Unexpected argument {(error.unused_tokens or [''])[0]!r}"
     if isinstance(error, CoercionError):
         is_number = error.target_type in (int, float)
         if error.token and is_number:
             return _not_a_number(error)
+
     sentence = " ".join(str(error).split()).rstrip(".")
     # Without a keyword (the option as it was typed), the argument was not given at all; otherwise only its
     # value is missing.
@@ -208,6 +210,7 @@ def _sentence_on(error: CycloptsError) -> str:
             r"\1 needs \2",
             sentence,
         )
+
     return sentence
 
 
@@ -217,6 +220,7 @@ def _not_a_number(error: CoercionError) -> str:
     word = error.token.value
     kind = "a whole number" if error.target_type is int else "a number"
     example = ""
+
     # A number with what people write behind it: 1Bn, 2.4 M, 500 tokens.
     match = re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", word, re.IGNORECASE)
     if match is not None:
@@ -225,6 +229,7 @@ def _not_a_number(error: CoercionError) -> str:
             number = int(number)
         # People type 1e9; Python prints 1e+09.
         example = f" such as {number:g}".replace("e+0", "e")
+
     metavar = error.argument.parameter.metavar
     unit = f" ({metavar})" if metavar else ""
     return f"{error.argument.name} takes {kind}{unit}{example}, not {word!r}"
@@ -245,6 +250,7 @@ def run(
         if isinstance(stream, io.TextIOWrapper):
             # A character that the terminal's encoding lacks is written as an escape, not refused.
             stream.reconfigure(errors="backslashreplace")
+
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -363,17 +369,20 @@ def _check_paths(
         kinds = (argument.hint, *typing.get_args(argument.hint))
         if Path in kinds or _PATH.search(str(argument.parameter.metavar)):
             paths[argument.name] = [token.value for token in argument.tokens]
+
     for name, values in paths.items():
         # An empty path is the current folder, into which a command would then write shards.
         if "" in values:
             raise UserError(
                 f"{name} is empty; give a path (is a variable of the shell not set?)"
             )
+
     for argument in arguments:
         if argument.name != "--out" or not argument.tokens:
             continue
         # How the help calls the value of an --out says which of the two it is: FILE, or else DIR.
         wanted = "file" if argument.parameter.metavar == "FILE" else "folder"
+
         # Of a repeated --out the last counts. It is named as it was typed, so that the user recognises it.
         out = argument.tokens[-1].value
         fault = _out_fault(Path(out), wanted)
@@ -410,6 +419,7 @@ def _out_fault(path: Path, wanted: str) -> str | None:
     if path.exists():
         kind = "folder" if path.is_dir() else "file"
         return None if kind == wanted else f"is a {kind}, but a {wanted} is needed"
+
     # Links are followed to the end, so what is still a link leads back to itself.
     target = Path(os.path.realpath(path))
     if target.is_symlink():

@@ -42,10 +42,12 @@ def first_difference(
                 path, before_value, now_value = inner
                 return f"{name}.{path}", before_value, now_value
             continue
+
         # A name that only one of the two has is a difference, even with the value None.
         is_in_both = name in before and name in now
         if not is_in_both or _plain(old) != _plain(new):
             return name, old, new
+
     return None
 
 

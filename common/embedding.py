@@ -148,6 +148,7 @@ def write_pooling(
             "type": f"sentence_transformers.models.{kind}",
         }
         modules.append(module)
+
     _write(folder / MODULES, modules)
     # Newer versions of sentence-transformers call the width `embedding_dimension`, older ones know only the
     # first name.
@@ -156,9 +157,11 @@ def write_pooling(
         "embedding_dimension": width,
         "pooling_mode": mode,
     }
+
     # The older spelling: of all switches, only that of the mode is on.
     for name, switch in _SWITCHES.items():
         pooling[f"pooling_mode_{switch}"] = name == mode
+
     # The tokens of a prompt count in the vector as well.
     pooling["include_prompt"] = True
     _write(folder / _POOLING / "config.json", pooling)
@@ -217,11 +220,13 @@ def _as_listed(
             config = _content(root / path / "config.json")
             pooling = _pooling(config, has_prompts=bool(query or document))
             continue
+
         # The first part is the transformer. Behind it, Normalize may be left out: a cosine does not depend on a
         # vector's length. Any other part, such as Dense, changes the vector and is not computed here.
         expected = "Transformer" if place == 0 else "Normalize"
         if not is_known or name != expected:
             others.append(name)
+
     limits = _content(folder / LIMITS)
     return Embedding(
         pooling=", then ".join([pooling, *others]),
@@ -253,10 +258,12 @@ def _pooling(config: Mapping[str, Any], *, has_prompts: bool) -> str:
             switch = _OLDER.fullmatch(key)
             if switch is not None and value:
                 modes.append(switch[1])
+
     if not modes:
         modes = "mean"
     mode = modes if isinstance(modes, str) else " and ".join(modes)
     name = _COMPUTED_MODES.get(mode, mode)
+
     # The maker leaves the tokens of the prompt out of the vector. Such a pooling is not computed here, so it
     # gets a name that none of ours has.
     if has_prompts and config.get("include_prompt") is False:

@@ -59,6 +59,7 @@ def nearest(word: str, known: Iterable[str], *, at_least: float = 0.62) -> str:
         names = {
             folded: name for folded, name in names.items() if folded.startswith(word)
         }
+
     # The closest come first; a fifth that is equally close shows that there are too many to name.
     close = difflib.get_close_matches(word, names, n=5, cutoff=at_least)
     ratios = [difflib.SequenceMatcher(None, folded, word).ratio() for folded in close]
@@ -88,6 +89,7 @@ def path_hint(path: Path, holds: str) -> str:
         missing = missing.parent
     folder = missing.parent
     is_last_part = missing == path
+
     # Which names of this folder could have been meant: folders of the kind where the last part is missing. A
     # folder on the way to the one that was meant may hold anything (but something: `*`).
     pattern = holds if is_last_part else "*"
@@ -99,6 +101,7 @@ def path_hint(path: Path, holds: str) -> str:
     except OSError:
         # This user may not read the folder.
         return ""
+
     # For a part on the way, folders with another name say nothing of the one that was meant.
     there = ""
     if names and is_last_part:

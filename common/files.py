@@ -38,6 +38,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         with _named(path):
             yield path
         return
+
     # The rename below would replace a link, not the file that it leads to.
     target = path.resolve() if path.is_symlink() else path
     temporary = target.with_name(temporary_name(target.name, target.suffix))
@@ -70,6 +71,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(target.parent, target.name)
         temporary.mkdir()
+
     try:
         with _named(path, also=temporary):
             yield temporary
@@ -84,6 +86,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
                         os.fsync(file.fileno())
                 elif item.is_dir():
                     sync_folder(item)
+
             sync_folder(temporary)
             # A rename replaces only an empty folder.
             if target.exists():
@@ -152,6 +155,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             match = _TEMPORARY.fullmatch(entry.name)
             if match is not None:
                 temporaries.append((Path(entry.path), match))
+
         for path, match in temporaries:
             # `temporary_name` cuts long names, so two cut names are compared.
             short = match["short"]
@@ -160,6 +164,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             is_local = match["machine"] == _machine()
             if is_local and is_alive(int(match["process"])):
                 continue
+
             # Whether a process of another machine lives cannot be asked: only its files' age tells.
             if not is_local and time.time() - path.lstat().st_mtime < _DAY:
                 continue
@@ -214,13 +219,16 @@ def is_alive(pid: int) -> bool:
         return False
     except OSError:
         return True  # another user's
+
     try:
         stat_line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:  # not Linux
         return True
+
     # Such as `12 (python) S 1 ...`: the state, S, follows the program's name, which may have brackets of its own.
     _, _, after_name = stat_line.rpartition(b")")
     state = after_name.split()[0]
+
     # Z is a zombie, X is dead. A container without an init process keeps a killed process as a zombie, and signals
     # reach it.
     return state not in (b"Z", b"X")
@@ -406,11 +414,13 @@ def private_folder(path: Path) -> Path:
         raise UserError(
             f"{path} is not a folder, so it cannot be a cache; remove it or choose another folder"
         )
+
     if status.st_uid != os.getuid():
         raise UserError(
             f"{path} belongs to another user (UID {status.st_uid}), so its contents cannot be trusted; "
             f"choose another cache folder"
         )
+
     if stat.S_IMODE(status.st_mode) != 0o700:
         path.chmod(0o700)
     return path

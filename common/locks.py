@@ -100,6 +100,7 @@ def try_lease(
             ) from None
         yield _words(lease)
         return
+
     try:
         yield None
     finally:
@@ -150,6 +151,7 @@ def end_holder(path: Path) -> bool:
     if owner is None:
         # Without a file, nobody holds the lease. A file that names no process is held by one that cannot be asked.
         return not path.exists()
+
     if owner.hostname != host_name():
         return False
     try:
@@ -158,6 +160,7 @@ def end_holder(path: Path) -> bool:
         return False
     except ProcessLookupError:
         pass
+
     return True
 
 

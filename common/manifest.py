@@ -101,10 +101,12 @@ def parse_manifest(content: bytes) -> dict[str, Any]:
         raise DamagedError(str(error)) from None
     except RecursionError:
         raise DamagedError("it is nested too deeply") from None
+
     if not same:
         raise DamagedError(
             "it has been changed since it was written: its seal does not match its content"
         )
+
     # Not every manifest lists files.
     files = record.get(FILES, {})
     is_table = isinstance(files, dict)
@@ -157,6 +159,7 @@ def check_files(folder: Path, files: Mapping[str, str], remedy: str) -> None:
             problems.append(f"{name} is missing")
         except DamagedError as error:
             problems.append(f"{name}: {error}")
+
     if problems:
         raise DamagedError(
             f"{folder} is damaged: {first_of(problems, between='; ')}; {remedy}"
@@ -196,9 +199,11 @@ def written_by(record: Path) -> dict[str, str]:
         content = read_bounded(record)
     except (OSError, UserError):
         return {}
+
     # Every record of this package has a seal: without it, the file is another program's.
     if SEAL.encode() not in content:
         return {}
+
     # Of a damaged record, what it lists is not believed.
     files: dict[str, str] = {}
     with contextlib.suppress(DamagedError):
@@ -271,6 +276,7 @@ def outputs_folder(folder: Path, record: str = "") -> Iterator[Path]:
         contents = {}
         for path in _files_of([making]):
             contents[path.relative_to(making).as_posix()] = sha256_file(path)
+
         # The record moves last (False sorts before True): a folder that has a record is whole.
         names = sorted(contents, key=lambda name: name == record)
         # `check_outputs` takes no hash of the record: whether one that is there is ours, its own content
@@ -368,6 +374,7 @@ class VerifiedFile:
                     raise DamagedError(f"it has {size} bytes instead of {self.bytes}")
                 if sha256_open(descriptor) != self.sha256:
                     raise DamagedError("its content has changed (SHA-256)")
+
                 # Bytes that were written during the hashing may be missing from the hash.
                 if state_of(os.fstat(descriptor)) != state:
                     raise DamagedError("it changed while it was being read")
@@ -375,6 +382,7 @@ class VerifiedFile:
         except BaseException:
             os.close(descriptor)
             raise
+
         return descriptor
 
     def is_seen(self, descriptor: int) -> bool:

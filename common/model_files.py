@@ -90,6 +90,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
                 f"{model} is a local folder, which has no revision {revision}; leave that out"
             )
         return _transformer_of(path)
+
     if path.exists():
         raise UserError(f"{model} is a file; give the folder that it is in")
     looks_like_path = model.startswith((".", "/", "~")) or model.endswith("/")
@@ -97,6 +98,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
         raise UserError(
             f"there is no model folder {model} (a hub id has the form OWNER/NAME){path_hint(path, _CONFIG)}"
         )
+
     # Imported here: neither a help nor a local folder needs it.
     from huggingface_hub import snapshot_download
 
@@ -112,6 +114,7 @@ def resolve(model: str, *, revision: str | None = None, code: bool = False) -> P
             f"{model} is not a local folder, and could not be fetched from the hub ({first_line(error)}); fetch it on "
             "a machine with network access first"
         ) from None
+
     return _transformer_of(fetched)
 
 
@@ -132,8 +135,10 @@ def _transformer_of(folder: Path) -> Path:
             raise UserError(
                 f"{folder / MODULES} is not a list of modules ({first_line(error)})"
             ) from None
+
         if (first / _CONFIG).is_file():
             return first
+
     hint = ""
     # Name the models of the nearest level of subfolders that has any; deeper than four is not searched.
     for depth in range(1, 5):
@@ -142,6 +147,7 @@ def _transformer_of(folder: Path) -> Path:
             names = ", ".join(str(path.parent) for path in below[:6])
             hint = f"; it holds {names}"
             break
+
     raise UserError(f"{folder} has no model config.json; {_REMEDY}{hint}")
 
 
@@ -163,9 +169,11 @@ def revision_folder(folder: Path) -> Path:
         # The main branch's own revision may not have been fetched.
         if of_branch:
             revisions = of_branch
+
     if len(revisions) > 1:
         names = ", ".join(str(path) for path in revisions[:3])
         raise UserError(f"{folder} holds {len(revisions)} revisions; give one: {names}")
+
     return revisions[0] if revisions else folder
 
 
@@ -189,6 +197,7 @@ def read_object(path: Path) -> dict[str, Any]:
     content = read_json(path, _AGAIN)
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a JSON object; {_AGAIN}")
+
     # A model with 200,000 layers, by a damaged config.json, would be built for minutes.
     for name in _MOST.keys() & content.keys():
         number = content[name]
@@ -197,6 +206,7 @@ def read_object(path: Path) -> dict[str, Any]:
             raise UserError(
                 f"{path}: {name} is {str(number)[:20]}, more than any model's; {_AGAIN}"
             )
+
     return content
 
 
@@ -228,15 +238,18 @@ def licence_of(folder: Path) -> str:
         if path.name != card:
             filled = [line.strip() for line in lines if line.strip()]
             return filled[0][:120] if filled else ""
+
         # The front matter is at the head of a card: `license: apache-2.0`.
         fields = {}
         for line in lines[:80]:
             match = re.fullmatch(r"(license|license_name): *(\S.*)", line)
             if match is not None:
                 fields[match[1]] = match[2].strip("\"' ")
+
         # A licence that the hub does not know is written as `license: other`, with `license_name` beside it.
         if fields:
             return fields.get("license_name") or fields["license"]
+
     return ""
 
 
@@ -275,6 +288,7 @@ def tensor_heads(folder: Path) -> dict[str, TensorHead]:
             raise UserError(
                 f"{path} is no safetensors file, or not whole ({error}); {_AGAIN}"
             ) from None
+
     return heads
 
 
@@ -296,6 +310,7 @@ def refuse_unfinished(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
             "DeepSpeed's ZeRO-3 saves what it has not gathered; gather the weights (zero_to_fp32.py, or "
             "stage3_gather_16bit_weights_on_model_save) and save again"
         )
+
     for name in tensors:
         parts = name.split(".")
         if any(part in _ADAPTERS for part in parts):
@@ -303,6 +318,7 @@ def refuse_unfinished(folder: Path, tensors: Mapping[str, TensorHead]) -> None:
                 f"{folder} cannot be loaded: an adapter is still in its weights ({name}); merge it (peft's "
                 "merge_and_unload) and save the model again"
             )
+
         wrapper = next((part for part in parts if part in _WRAPPERS), "")
         # Inside a name, `module` is a part of the model itself.
         is_models_own = wrapper == "module" and parts[0] != "module"

@@ -84,6 +84,7 @@ def name_fault(name: str, most: int = 200) -> str | None:
         size = len(name.encode("utf-8"))
     except UnicodeEncodeError:
         return "is not UTF-8"
+
     if not name.strip():
         return "is empty"
     # File systems allow 255 bytes, endings included.
@@ -93,6 +94,7 @@ def name_fault(name: str, most: int = 200) -> str | None:
         return "has a blank at an end"
     if not name.isprintable():
         return "contains unprintable characters"
+
     # Names stand in CSV files, and a spreadsheet runs a cell that begins with one of these as a formula.
     if name[0] in "=+@-":
         return f"begins with {name[0]!r}, like a formula or an option"

@@ -54,6 +54,7 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         self._what, self._total = what, total
         self._note = ""
         self._wait = _FIRST_SECONDS  # from the last line of the log to the next one
+
         # `_first` stays, for the rate of this process; `_done` is what was reported last.
         self._first = self._done = done
         # `_began` stays as well; `_reported` is the time of the last line of the log.
@@ -74,9 +75,11 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
         if self._steps == _STEPS:
             # From here tqdm's own format, which has an ETA; an ETA from the first steps would be wrong.
             self._bar.bar_format = None
+
         self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._done)
         self._done, self._note = done, note
+
         # Without a terminal tqdm has disabled the bar: lines are logged in its place.
         now = time.monotonic()
         if self._bar.disable and now - self._reported >= self._wait:
@@ -88,6 +91,7 @@ class Meter(contextlib.AbstractContextManager["Meter"]):
                 rate = progress_here / (now - self._began)
                 seconds = (self._total - done) / rate
                 eta = f"{tqdm.format_interval(seconds)} to go"
+
             # The total may be 0.
             percent = 100 * done / max(self._total, 1e-9)
             logger.info("%s: %.1f %%, %s, %s", self._what, percent, eta, note)

@@ -50,6 +50,7 @@ def git_commit() -> str:
     given = os.environ.get("CLM_OR_MLM_COMMIT")
     if given:
         return given
+
     # `--exclude=*` leaves out every tag, so that the hash itself is printed.
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     command += ["--abbrev=40", "--exclude=*"]
@@ -59,6 +60,7 @@ def git_commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
+
     return answer.stdout.strip() or "unknown"
 
 
@@ -109,6 +111,7 @@ def _recorded(words: Iterable[str]) -> Iterator[str]:
         if not is_option:
             yield _shown(word) if is_shown else HIDDEN
             continue
+
         is_shown = option in SHOWN
         if equals:
             value = _shown(value) if is_shown else HIDDEN

@@ -171,7 +171,9 @@ def text_of(
             raise UserError(
                 f"{name} is text in {encoding}, not in UTF-8; convert it with `iconv -f {encoding} -t UTF-8`"
             )
+
         content = content.removeprefix(codecs.BOM_UTF8)
+
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -205,11 +207,13 @@ def open_plain(path: Path, most: int | None = None) -> int:
         raise UnreadableError(
             path, f"is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}"
         )
+
     if most is not None and size > most:
         os.close(descriptor)
         raise UnreadableError(
             path, f"has {size:,} bytes, more than the limit of {most:,}"
         )
+
     return descriptor
 
 
@@ -231,6 +235,7 @@ def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
         raise
     except OSError as error:
         raise UnreadableError(path, f"cannot be read ({error.strerror})") from None
+
     if len(content) != before.st_size or before.st_mtime_ns != after.st_mtime_ns:
         raise ChangingError(path, "changed while it was being read")
     refuse_pointer(path, content)
@@ -251,10 +256,12 @@ def strict_json(content: bytes, *, finite: bool = True) -> Any:
         raise BadJsonError(
             "it begins with a byte-order mark, which `sed -i '1s/^\\xEF\\xBB\\xBF//'` takes off"
         )
+
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadJsonError(f"byte {error.start:,} is not UTF-8") from None
+
     try:
         return json.loads(
             text,

@@ -145,6 +145,7 @@ def read_settings(
         raise UserError(
             f"{prefix}there must be a table of keys and values, not {values!r:.60}{suffix}"
         )
+
     # All settings by key, as a file has them: those of groups stand among the others.
     keys = keys_of(kind)
     flat = {} if base is None else values_of(base)
@@ -153,6 +154,7 @@ def read_settings(
             raise UserError(f"{prefix}{_unknown(key, kind)}{suffix}")
         is_whole_number = keys[key].hint is int
         flat[key] = _plain(value, from_text=is_whole_number and not typed)
+
     # The class has a field for each group, so the values of a group's keys become a table of their own.
     table: dict[str, Any] = {key.group: {} for key in keys.values() if key.group}
     for key, value in flat.items():
@@ -161,6 +163,7 @@ def read_settings(
             table[group][key] = value
         else:
             table[key] = value
+
     adapter = _adapter(cast(Any, kind))
     # None: as the class says, which is strict; False: words are converted.
     strict = None if typed else False
@@ -194,11 +197,13 @@ def _plain(value: object, *, from_text: bool = False) -> object:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
+
     # The library converts a text such as 1000 itself, but refuses 1e3 for a whole number.
     if from_text and isinstance(value, str) and "e" in value.lower():
         # A text that is not a number stays as it is: the library refuses it.
         with contextlib.suppress(ValueError):
             value = float(value)
+
     # 1e6 is a float in a file. An int fits fields of both kinds of number, a float only those of float.
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -238,6 +243,7 @@ def _place_of(kind: type, parts: tuple[int | str, ...]) -> _Place:
             is_in_list = True
             hint = typing.get_args(hint)[0]
             continue
+
         if _is(hint, FileSettings):
             holder, hint = hint, _hints(hint).get(part)
         elif typing.get_origin(hint) is dict:
@@ -246,11 +252,13 @@ def _place_of(kind: type, parts: tuple[int | str, ...]) -> _Place:
         else:
             # In a union, the library adds the name of each type that it tried.
             continue
+
         # In a file, a group's settings stand among those around them: the group is not a table.
         if not _is(hint, Group):
             # What was the key so far is a table that has the new key.
             tables = f"{tables}.{key}".strip(".")
             key = part
+
     return _Place(tables, key, hint, holder, is_in_list)
 
 
@@ -262,6 +270,7 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
     # is `[]`.
     path = f"[{tables}.{key}]".replace("[.", "[")
     value, context = error["input"], error.get("ctx", {})
+
     # A `__post_init__` has refused the settings of a table, or of the whole file ("[]"), with a sentence.
     # Before a sentence on the whole file, no table is named.
     if error["type"] == "value_error":
@@ -277,12 +286,14 @@ def _refusal(kind: type, error: ErrorDetails) -> str:
     if error["type"] == "literal_error":
         choices = [str(choice) for choice in typing.get_args(hint)]
         return f"{place}unknown {key} {value!r:.60}; use one of {', '.join(choices)}{nearest(str(value), choices)}"
+
     if error["type"] == "finite_number":
         return f"{place}{key} must be a finite number, not {value}"
     # An error of a bound has the bound in its context: {"ge": 1}.
     for name, words in _BOUNDS.items():
         if name in context:
             return f"{place}{key} must be {words} {_plain(context[name]):,}, not {value!r:.60}"
+
     first_word, _, _ = error["type"].partition("_")
     wanted = _WANTED.get(first_word, error["msg"])
     if is_in_list:

@@ -167,6 +167,7 @@ def _latex_table(grid: Grid) -> str:
     head, *others = grid.rows
     body = [f"{' & '.join(_tex(head))} \\\\", "\\midrule"]
     group = None
+
     # The head is row 0 of the grid.
     for number, row in enumerate(others, 1):
         if grid.grouped:
@@ -176,6 +177,7 @@ def _latex_table(grid: Grid) -> str:
             elif group is not None:
                 body.append("\\midrule")
             group = first
+
         lines_of_cells = [cell.split("\n") for cell in row]
         # The first lines of all cells are a row of LaTeX, the second lines the next; shorter cells stay empty there.
         for texts in itertools.zip_longest(*lines_of_cells, fillvalue=""):
@@ -184,6 +186,7 @@ def _latex_table(grid: Grid) -> str:
                 if (number, column) in grid.bold:
                     cells[column] = f"\\textbf{{{cell}}}"
             body.append(f"{' & '.join(cells)} \\\\")
+
     columns = "l" * grid.stubs + "r" * (len(head) - grid.stubs)
     lines = [
         "% needs \\usepackage{booktabs,graphicx}",
@@ -321,6 +324,7 @@ def _terminal_table(grid: Grid, console: Console) -> Table:
     for column in zip(head, *rows, strict=True):
         lines = "\n".join(column).split("\n")
         widths.append(max(map(len, lines)))
+
     # Short columns stay whole only if each long column then still gets at least half of `_LONG`. Two blanks follow
     # each column.
     least = [width if width <= _LONG else _LONG // 2 for width in widths]
@@ -334,9 +338,11 @@ def _terminal_table(grid: Grid, console: Console) -> Table:
             # A word that is wider than its column goes on in the next line; by default it would be cut.
             overflow="fold",
         )
+
     for row in rows:
         cells = [Text(cell, style=_colour(grid, cell)) for cell in row]
         table.add_row(*cells)
+
     return table
 
 

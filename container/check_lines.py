@@ -57,8 +57,10 @@ def report_lines(lines: list[CheckLine]) -> tuple[str, int]:
         if line.status != "ok":
             seen, _, advice = line.sentence.partition("; ")
         text += f"{line.status:6}{line.what:{width}}{seen}\n"
+
         # The advice is indented to where the sentence begins in the row above it.
         if advice:
             text += f"{'':6}{'':{width}}-> {advice}\n"
+
     total = ", ".join(f"{number} {status}" for status, number in counts.items())
     return f"{text}{total}\n", int(counts["fail"] > 0)

@@ -46,8 +46,10 @@ def main(
         )
         if result["return_code"]:
             return 1
+
         # spython returns one text, or a list of standard output and standard error.
         answer = "".join(result["message"])
+
     sys.stdout.write(answer)
     return 0
 

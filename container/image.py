@@ -142,6 +142,7 @@ def mirror_of(environ: Mapping[str, str], apt: Path = Path("/etc/apt")) -> str:
         match = _DEBIAN_URL.search(text)
         if match:
             return match[1]
+
     raise UserError(
         "no Debian mirror is configured on this machine; give one with --mirror URL or DEBIAN_MIRROR=URL (for Debian's "
         "snapshot service, write {snapshot} in the URL where the date of the lock file belongs)"
@@ -172,12 +173,14 @@ def dated_mirror(mirror: str, snapshot: str, seconds: float = 10.0) -> str:
         dated = candidate.replace("{snapshot}", snapshot)
         # Every state of Debian's version bookworm has this file.
         release_file = f"{dated}/dists/bookworm/Release"
+
         # An address without the file, or without an answer, raises an error and is passed over.
         with (
             contextlib.suppress(OSError, ValueError),
             urllib.request.urlopen(release_file, timeout=seconds),
         ):
             return candidate
+
     return mirror
 
 
@@ -217,6 +220,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             "images are built by debootstrap, which is not on PATH; "
             "install it, or build elsewhere and copy the image"
         )
+
     todays_mirror = mirror or mirror_of(os.environ)
     # A new lock is made of today's packages; an old one needs the mirror as of its date, for today's may be newer.
     if relock:
@@ -225,6 +229,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     else:
         snapshot = snapshot_of(image.debian_lock)
         address = dated_mirror(todays_mirror, snapshot)
+
     _check_room(image)
 
     # What the build reads, and Apptainer's command. Every timestamp in the image is the commit's, so that two
@@ -239,6 +244,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
     context = _context(image, relock, commit_time)
     definition = image.definition.read_text("utf-8")
     labels = labels_of(definition, arguments, commit_time)
+
     # The definition finds the folder at /context, and is filled with the arguments.
     words = ["build", "--force", "--bind", f"{context}:/context"]
     words += ["--mksquashfs-args", mksquashfs_words(context, labels, commit_time)]
@@ -256,6 +262,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             # Written there by container.packages, which runs at the end of the build.
             installed = (context / LOCK).read_text("utf-8")
             write_text(image.debian_lock, head + installed)
+
         normalise(unfinished, commit_time)
 
         # What the image was built from.
@@ -272,6 +279,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             "debian": debian,
             "tools": _tools(),
         }
+
         # Also written there by container.packages.
         bom = context / "sbom.json"
         hashes = {
@@ -282,6 +290,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
         # The record is written first: by it the next build knows the other files as its own (`_check_place`).
         write_manifest(image_record(target), record, hashes)
         shutil.copyfile(bom, image.bom)
+
     return target
 
 
@@ -372,10 +381,12 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
         raise UserError(
             "images must be built on Linux with Python 3.11, for which the locks were made"
         )
+
     context = image.context
     shutil.rmtree(context, ignore_errors=True)
     mark_cache(context)
     log.info("downloading the packages of %s", image.requirements.relative_to(ROOT))
+
     # pip checks the hash of each download. A package that exists only as source is built into a wheel by the setuptools
     # and setuptools-scm of this environment: in isolation pip would download the newest ones, without a hash.
     pip = [
@@ -389,6 +400,7 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
     ]
     words = ["--no-build-isolation", "--wheel-dir", str(context / "wheels")]
     words += ["--requirement", str(image.requirements)]
+
     # Without SOURCE_DATE_EPOCH a wheel that is built here would hold the time of its build.
     environ = os.environ | {"SOURCE_DATE_EPOCH": str(commit_time)}
     answer = subprocess.run(
@@ -401,6 +413,7 @@ def _context(image: Image, relock: bool, commit_time: int) -> Path:
             if line.startswith("ERROR"):
                 error = line
         raise UserError(f"the packages could not be downloaded: {error}")
+
     if not relock:
         shutil.copyfile(image.debian_lock, context / "debian.lock")
     _git("archive", "--format=tar", "-o", str(context / "source.tar"), "HEAD")
@@ -454,6 +467,7 @@ def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
         raise UserError(
             f"{path} does not exist; build it: clm-or-mlm build {image.name}"
         )
+
     # The image file, by the hash in its record.
     try:
         record = read_manifest(image_record(path), _REMEDY)
@@ -464,6 +478,7 @@ def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
         check_files(path.parent, record[FILES], _REMEDY)
     except (FileNotFoundError, UserError) as error:
         return [fail("file", str(error))]
+
     lines = [ok("file", f"sha256 {record[FILES][path.name]}")]
     if record["image"] != image.name:
         lines.append(
@@ -483,9 +498,11 @@ def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
             continue
         changed = f"the image was built from a different version: git diff {image_commit} -- {name}; {_REMEDY}"
         lines.append(fail(name, changed))
+
     commit = git_commit()
     if commit == image_commit:
         lines.append(ok("commit", commit))
     else:
         lines.append(warn("commit", f"image: {image_commit}, this checkout: {commit}"))
+
     return lines

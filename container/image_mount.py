@@ -37,6 +37,7 @@ def path_with_lasting_mount(machine: Machine, scratch: Path) -> dict[str, str]:
         if program is None or Path(program).parent == folder:
             continue
         script = folder / name
+
         # Apptainer starts the script without PATH, hence the program's full path.
         write_text(
             script,
@@ -45,4 +46,5 @@ def path_with_lasting_mount(machine: Machine, scratch: Path) -> dict[str, str]:
         script.chmod(0o700)
         if not os.access(script, os.X_OK):
             return {}
+
     return {"PATH": f"{folder}:{machine.environ.get('PATH', os.defpath)}"}

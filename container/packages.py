@@ -51,6 +51,7 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
         # NAME_VERSION_ARCHITECTURE.deb; no name of a package has an underscore.
         name = path.name.split("_")[0]
         hashes[name] = sha256_file(path)
+
     packages = []
     for line in sorted(text.splitlines()):
         name, version, status = line.split()
@@ -61,6 +62,7 @@ def debian_packages(archives: Path = Path("/var/cache/archives")) -> list[Packag
         licence = f"see /usr/share/doc/{name}/copyright"
         digest = hashes.get(name, "unknown")
         packages.append(Package("deb/debian", name, version, licence, digest))
+
     return packages
 
 
@@ -75,6 +77,7 @@ def python_packages(wheels: Path) -> list[Package]:
         # NAME-VERSION-....whl; the name in it has no hyphen.
         name = _canonical(path.name.split("-")[0])
         hashes[name] = sha256_file(path)
+
     distributions = {
         _canonical(package.name): package for package in metadata.distributions()
     }
@@ -83,6 +86,7 @@ def python_packages(wheels: Path) -> list[Package]:
         digest = hashes.get(name, "unknown")
         licence = _licence(package)
         packages.append(Package("pypi", name, package.version, licence, digest))
+
     return packages
 
 
@@ -98,14 +102,17 @@ def _licence(package: metadata.Distribution) -> str:
     expression = fields.get("license_expression")
     if expression:
         return str(expression)
+
     # Such as `License :: OSI Approved :: MIT License`, of which the last part is the name.
     names = []
     for line in fields.get("classifier") or []:
         if line.startswith("License :: "):
             names.append(line.rpartition(" :: ")[2])
+
     if names:
         return " AND ".join(names)
     text = str(fields.get("license") or "").strip()
+
     # Some packages put the licence's whole text there; its first line has the name.
     first_line = text.partition("\n")[0]
     return first_line[:120] or "unknown: the package names none"
@@ -131,6 +138,7 @@ def sbom(packages: Iterable[Package], about: Mapping[str, str]) -> dict[str, Any
         if sha256 != "unknown":
             row["hashes"] = [{"alg": "SHA-256", "content": sha256}]
         components.append(row)
+
     properties = [{"name": key, "value": value} for key, value in sorted(about.items())]
     subject = {
         "component": {"type": "container", "name": "clm-or-mlm"},
@@ -154,6 +162,7 @@ def main(argv: Sequence[str]) -> None:
     for package in debian:
         installed.append(f"{package.name} {package.version} {package.sha256}")
     lock = CONTEXT / "debian.lock"
+
     # There is no lock in the folder if this build is to make a new one.
     if lock.is_file():
         _check_debian(installed, lock)
@@ -161,6 +170,7 @@ def main(argv: Sequence[str]) -> None:
     packages = [*debian, *python_packages(CONTEXT / "wheels")]
     about = dict(word.split("=", 1) for word in argv)
     text = json.dumps(sbom(packages, about), indent=1)
+
     # Written into the image, and into the build's folder, from where it goes beside the image.
     for folder in (CONTEXT, Path("/opt/clm-or-mlm")):
         write_text(folder / "sbom.json", f"{text}\n")
@@ -179,6 +189,7 @@ def _check_debian(installed: Sequence[str], lock: Path) -> None:
     others = set(installed) - locked
     if not missing and not others:
         return
+
     # By name, version and hash of the packages that differ: as in the lock, and as installed.
     old = dict(line.split(" ", 1) for line in missing)
     new = dict(line.split(" ", 1) for line in others)

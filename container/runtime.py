@@ -74,6 +74,7 @@ def version_of(machine: Machine, seconds: float = SECONDS) -> tuple[str, str]:
             "apptainer is not on PATH; load your site's module (often `module load apptainer`; for jobs, add it to "
             "`modules` in the site's file) or install it"
         )
+
     # Apptainer itself is asked where spython is not installed or cannot answer.
     answer = _by_spython(machine, seconds, "version")
     if answer is None:
@@ -85,6 +86,7 @@ def version_of(machine: Machine, seconds: float = SECONDS) -> tuple[str, str]:
             f"`{program} --version` exited with code {code} ({last_line}), so no image can run here; if user "
             "namespaces are disabled, ask your site to enable them or to provide another build of apptainer"
         )
+
     # Lines above the last may be warnings.
     return program, (text or "no version named").splitlines()[-1]
 
@@ -108,6 +110,7 @@ def stream(words: Sequence[str]) -> Iterator[str]:
     ) as process:
         assert process.stdout is not None
         yield from process.stdout
+
     if process.returncode:
         raise UserError(f"apptainer {words[0]} exited with code {process.returncode}")
 
@@ -156,6 +159,7 @@ def command_in(
             gpu = "rocm"
         if machine.path("/dev/nvidiactl").exists():
             gpu = "nvidia"
+
     if gpu not in ("nvidia", "rocm", "none"):
         raise UserError(
             f"CLM_OR_MLM_GPU must be auto, nvidia, rocm or none, not {gpu!r}"
@@ -167,6 +171,7 @@ def command_in(
     # scratch folder, and in it finds or makes the user's folder by `scratch_of`, as here.
     scratch = str(scratch_of(machine.environ).parent)
     bound = [here, scratch]
+
     # The libraries for older drivers are NVIDIA's.
     compat = compat_folder(machine.environ) if gpu == "nvidia" else None
     if compat:
@@ -180,6 +185,7 @@ def command_in(
         is_public = _PASS.fullmatch(key) and not _SECRET.fullmatch(key)
         if is_public or key in named:
             environ[key] = value
+
     environ[SCRATCH] = scratch
     # A cluster's proxy may decrypt connections; the file with its certificates has to be visible in the image.
     certificates = {environ.get("REQUESTS_CA_BUNDLE"), environ.get("SSL_CERT_FILE")}
@@ -190,9 +196,11 @@ def command_in(
     # The line, and the variables under the names that bring them into the image.
     gpu_options = {"nvidia": ["--nv"], "rocm": ["--rocm"], "none": []}[gpu]
     line = ["run", "--no-home", "--cleanenv", "--pwd", here, *gpu_options]
+
     # Each place once, in this order.
     for place in dict.fromkeys(bound):
         line += ["--bind", place]
+
     # With --cleanenv, a variable reaches the command if it has such a prefix, which is then removed. Apptainer's option
     # --env would split values at commas, as in CUDA_VISIBLE_DEVICES=0,1. SingularityCE knows only its own prefix; equal
     # values under both are fine.
@@ -200,6 +208,7 @@ def command_in(
     for key, value in environ.items():
         prefixed[f"APPTAINERENV_{key}"] = value
         prefixed[f"SINGULARITYENV_{key}"] = value
+
     return [*line, str(image), *words], prefixed
 
 
@@ -251,9 +260,11 @@ def identity_of(
     here = machine or Machine()
     program = _runtime_for(image, here)
     line, variables = command_in(image, [IDENTITY], here, binds)
+
     # spython and Apptainer are started with the variables of this machine, and with those that bring
     # variables into the image.
     here = replace(here, environ={**here.environ, **variables})
+
     # spython runs a command by `execute`, which takes the same options as `run`. `run` has the image's own script start
     # container.start; `execute` is given that command. line is ["run", *options, image, IDENTITY].
     command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
@@ -262,6 +273,7 @@ def identity_of(
     if not answer:
         answer = here.output([program, *line], 2 * SECONDS)
     code, text = answer
+
     # The image prints a line such as `analysis 1f2e...`; warnings of Apptainer may stand in others.
     identity = re.search(r"^(analysis|full) (\S+)$", text, re.MULTILINE)
     if code or identity is None:
@@ -270,4 +282,5 @@ def identity_of(
             f"{image} cannot be started here ({code}: {last_line}); is it an image of this package? By hand: "
             f"{program} run"
         )
+
     return identity[1], identity[2]

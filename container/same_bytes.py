@@ -72,6 +72,7 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         "etc/hostname": "localhost\n",
         "etc/resolv.conf": "",
     }
+
     # mksquashfs calls files and folders that it makes itself pseudo files. A line of its list: the path, d for a folder
     # or f for a file, mode, owner and group (root), and for a file the command whose output is the content.
     pseudo_files = [f"/{path} d {mode} 0 0" for path, mode in _EMPTIED.items()]
@@ -79,10 +80,12 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         source = context / Path(path).name
         write_text(source, text)
         pseudo_files.append(f"/{path} f 0644 0 0 cat {source}")
+
     # What it makes itself, it must not pack from the build as well.
     left_out = (*contents, *_EMPTIED, *_HIDDEN)
     write_text(context / "hidden", "\n".join(left_out) + "\n")
     write_text(context / "made", "\n".join(pseudo_files) + "\n")
+
     # zstd at level 6 takes a tenth of gzip's time and gives the same size.
     # -ef gives the list of what is left out, -pf that of the pseudo files.
     words = f"-comp zstd -Xcompression-level 6 -all-time {seconds} -mkfs-time {seconds}"
@@ -137,6 +140,7 @@ def normalise(image: Path, seconds: int) -> None:
         # and a zero byte. In the text below, \x00 is the first zero byte, and 01 the version.
         if head[32:45] != b"SIF_MAGIC\x0001\0":
             raise UserError(f"{image}: not an image file (SIF, version 1)")
+
         # Left out are the id and the two times, which get new values. In `numbers` are the six others: of
         # descriptors, of their table and of the data.
         launch, magic, version, machine, _, _, _, *numbers = _HEADER.unpack(head)
@@ -144,6 +148,7 @@ def normalise(image: Path, seconds: int) -> None:
         file.seek(table)
         descriptors = [_Descriptor.read(file) for _ in range(n_descriptors)]
         used = [descriptor for descriptor in descriptors if descriptor.is_used]
+
         # A signature is of the bytes as they were: it would no longer be valid.
         if any(descriptor.kind == _SIGNATURE for descriptor in used):
             raise UserError(
@@ -248,15 +253,18 @@ def _write_dated(
     file.seek(descriptor.offset)
     content = _dated(json.loads(file.read(descriptor.size)), _stamp(seconds))
     text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+
     # The room ends at the next object; behind the last one there is only its own size.
     later_starts = [start for start in starts if start > descriptor.offset]
     end = min(later_starts, default=descriptor.offset + descriptor.size)
     room = end - descriptor.offset
+
     # The new date may be a few letters longer. There is usually room: objects begin at multiples of 4,096 bytes.
     if len(text) > room:
         raise UserError(
             f"{image}: there is no room for its metadata; build the image again"
         )
+
     file.seek(descriptor.offset)
     # Zeros overwrite the rest of longer metadata.
     file.write(text.ljust(room, b"\0"))

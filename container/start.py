@@ -87,6 +87,7 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
     usual = [environ.get("SLURM_TMPDIR"), environ.get("TMPDIR"), "/tmp"]
     places = [chosen] if chosen else usual
     problems = []
+
     # Each place once, without those whose variable is not set.
     for place in dict.fromkeys(filter(None, places)):
         folder = Path(place) / f"clm-or-mlm-{os.getuid()}"
@@ -94,6 +95,7 @@ def scratch_of(environ: Mapping[str, str]) -> Path:
         if problem is None:
             return folder
         problems.append(f"{place} ({problem})")
+
     raise UserError(
         f"no usable scratch folder: {', '.join(problems)}; set {SCRATCH} to a folder you can write to, and bind "
         "it into the image if it is not visible there"
@@ -113,6 +115,7 @@ def _problem(folder: Path) -> str | None:
         return "not a directory"
     except OSError as error:
         return os.strerror(error.errno or 0).lower()
+
     problem = Machine().write_problem(folder)
     if problem:
         return problem
@@ -131,10 +134,12 @@ def cache_environment(scratch: Path, environ: Mapping[str, str]) -> dict[str, st
     for key, name in _CACHES.items():
         if not environ.get(key):
             added[key] = str(scratch / name)
+
     home = environ.get("HOME")
     if not home or not os.access(home, os.W_OK):
         added["HOME"] = str(scratch / "home")
         (scratch / "home").mkdir(exist_ok=True)
+
     added["PYTHONNOUSERSITE"] = "1"
     # The tokenizers library tokenises in one thread unless the user has chosen otherwise.
     added["TOKENIZERS_PARALLELISM"] = environ.get("TOKENIZERS_PARALLELISM", "false")
@@ -194,10 +199,12 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     for option, value in itertools.pairwise(words):
         if option in ("--out", "--dir"):
             outputs.append(value)
+
     # words is ["clm_or_mlm", COMMAND, ...]; these commands write below the current folder unless told otherwise.
     command = words[1] if len(words) > 1 else ""
     if not outputs and command in _WRITE_HERE:
         outputs = ["."]
+
     # With --contain, Apptainer keeps home, /tmp and /dev on one device in memory: what is on the device of
     # /dev is lost at the end.
     memory = Path("/dev").stat().st_dev
@@ -206,6 +213,7 @@ def lost_output(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
         folder = Path(output).absolute()
         if nearest_existing(folder).stat().st_dev == memory:
             return f"{folder} is in the image's memory, where nobody will see it; show a folder: --bind DIR"
+
     return None
 
 
@@ -235,6 +243,7 @@ def refuse_fewer_gpus(
         raise UserError(
             f"this job was given {wanted} GPU(s), but torch cannot be asked for them: {last_line}"
         )
+
     count, torch, cuda, hip, why = answer.stdout.split("\n")[:5]
     # torch's own advice, which begins with Please, is left out.
     why = why.partition(" Please ")[0].rstrip(".")
@@ -260,6 +269,7 @@ def refuse_fewer_gpus(
         built_for = f"CUDA {cuda}"
     elif hip:
         built_for = f"ROCm {hip}"
+
     reason = f"; torch says: {why}" if why else ""
     raise UserError(
         f"this job was given {wanted} GPU(s), but torch {torch}, built for {built_for}, can compute on {count} here "
@@ -282,6 +292,7 @@ def compat_folder(environ: Mapping[str, str]) -> Path | None:
         raise UserError(
             f"cuda_compat: {folder} is no full path of a folder with libcuda.so.1; correct the site's file"
         )
+
     states = [folder.stat()]
     states += [path.stat() for path in folder.iterdir()]
     # Root has the number 0; 0o022 are the rights of the group and of all others to write.
@@ -290,6 +301,7 @@ def compat_folder(environ: Mapping[str, str]) -> Path | None:
             f"cuda_compat: {folder} does not belong to root alone, so its libraries may be anybody's; set "
             "LD_LIBRARY_PATH (in images APPTAINERENV_LD_LIBRARY_PATH) in your own shell if you trust them"
         )
+
     return folder
 
 
@@ -305,12 +317,14 @@ def main(argv: Sequence[str]) -> None:
     if argv == [IDENTITY]:
         sys.stdout.write(f"{os.environ.get('CLM_OR_MLM_IMAGE', '')} {git_commit()}\n")
         return
+
     words = command_of(argv)
     # Without the driver, training would run on the CPU without a word, for weeks.
     problem = driver_problem(os.environ) or lost_output(words, os.environ)
     if problem:
         raise UserError(problem)
     environ = os.environ | cache_environment(scratch_of(os.environ), os.environ)
+
     # In an image the folder was checked outside already; inside, its owner root has another number.
     is_inside = bool(os.environ.get("CLM_OR_MLM_IMAGE"))
     compat = os.environ.get(COMPAT) if is_inside else compat_folder(os.environ)
@@ -318,10 +332,12 @@ def main(argv: Sequence[str]) -> None:
         # The first folder that has a library wins.
         libraries = [str(compat), environ.get("LD_LIBRARY_PATH")]
         environ["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
+
     # Only jobs that were given GPUs have a count.
     wanted = int(os.environ.get(GPU_COUNT) or 0)
     if wanted:
         refuse_fewer_gpus(wanted, environ)
+
     # The command takes the place of this process, so that signals reach it.
     os.execve(sys.executable, [sys.executable, "-m", *words], environ)
 

@@ -76,16 +76,19 @@ def prepare(
                 f"{study} was prepared from something else; remove it or choose another folder"
             )
         return
+
     datasets = (*TUNED, "msmarco")
     for part in ("text", *datasets):
         if not (data / part).is_dir():
             raise UserError(f"{data} has no folder {part} (docs/miniature.md)")
+
     for name in datasets:
         _write_sample(load_dataset(data, name), sizes, study / "data")
     # The tokenizer, of the text's first documents.
     documents = islice(open_documents([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
     texts = [document.text for document in documents]
     train_tokenizer(texts, _VOCAB).save(study / "tokenizer")
+
     # Which model of the study stands in the place of which of the paper's, as in the runs that the package contains.
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
     # The shipped logs and floors belong to the shipped runs, not to those that will be made. A floor is what
@@ -95,6 +98,7 @@ def prepare(
     for name in TUNED:
         sample = load_dataset(study / "data", name)
         stand_ins["floors"][name] = round(floor_of(sample), 2)
+
     write_text(study / STAND_INS, json.dumps(stand_ins, indent=1) + "\n")
     write_text(study / "study.toml", (CURVES / "study.toml").read_text("utf-8"))
     # Written last, since this file says that all others are there.
@@ -121,6 +125,7 @@ def _write_sample(
         tables = {
             split: _rows(whole.tables[split], count) for split, count in counts.items()
         }
+
     choice = (
         f"at most {train:,} rows of train and {rest:,} of the others, at even distances"
     )
@@ -184,9 +189,11 @@ def _retrieval(whole: LocalDataset, train: int, rest: int) -> dict[str, pa.Table
         queries.append(sample)
         is_of_sample = pc.field("query_id").isin(sample["id"])
         judgements.append(whole.tables["qrels"].filter(is_of_split & is_of_sample))
+
     qrels = pa.concat_tables(judgements)
     corpus = whole.corpus.filter(pc.field("id").isin(qrels["doc_id"]))
     tables = {"queries": pa.concat_tables(queries), "qrels": qrels, "corpus": corpus}
+
     # A dataset that only tests retrieval has no pairs.
     if "pairs" in whole.tables:
         tables["pairs"] = _rows(whole.tables["pairs"], train)

@@ -52,6 +52,7 @@ def package(study: Path, example: Path) -> None:
                 # A row of validation has no learning rate.
                 columns = {key: row[key] for key in _COLUMNS if key in row}
                 copied_rows.append({**columns, "loss": round(row["loss"], 5)})
+
     write_log(example / "logs" / LOG, copied_rows)
 
 

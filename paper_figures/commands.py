@@ -77,11 +77,13 @@ def draw(
     if not has_all and not has_supplementary:
         models_of_figures = (figure.models for figure in chosen)
         models = list(dict.fromkeys(itertools.chain.from_iterable(models_of_figures)))
+
     # Scores of single test instances are read if the interval needs them, and for supplementary figures, which show
     # findings.
     need_instances = scores.method.needs_instances or has_supplementary
     opened = source.open(models, need_instances=need_instances)
     inputs = FigureInputs(source=opened, settings=scores, logs=logs)
+
     # `draw_figures` adds to `problems` why a figure could not be drawn, and goes on with the next.
     problems: list[UserError] = []
     written: list[Path] = []
@@ -89,15 +91,18 @@ def draw(
         written += figure.save(out, forms)
     if problems and len(chosen) == 1:
         raise problems[0]
+
     # A figure's files differ in their endings only: figure3.pdf, figure3.provenance.json.
     files_of_stem: Counter[str] = Counter()
     for path in written:
         stem, _, _ = path.name.partition(".")
         files_of_stem[stem] += 1
+
     for stem, count in files_of_stem.items():
         sys.stdout.write(f"{out / stem}.* ({counted(count, 'file')})\n")
     for problem in problems:
         sys.stdout.write(f"not drawn: {problem}\n")
+
     # With `all` it is not a mistake that a source does not allow some figures: no one asked for 5, 7 or 12 by name.
     is_complete = has_all or not problems
     return 0 if written and is_complete else 2

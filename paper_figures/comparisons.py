@@ -42,16 +42,19 @@ def with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataF
     for panel, series, x, model in records(data, "panel", "series", "x", "model"):
         if x == base:
             base_models[panel, series] = model
+
     gaps = []
     for panel, series, model in records(data, "panel", "series", "model"):
         base_model = base_models.get((panel, series))
         if base_model is None or base_model == model:
             gaps.append((math.nan, math.nan, math.nan))
             continue
+
         # One mean minus the other would have no interval; a contrast, which is tested as a difference, has one.
         contrast = difference(f"{model} - {base_model}", model, base_model, panel)
         result = inputs.evidence.result(contrast)
         gaps.append((result.effect, result.low, result.high))
+
     with_gaps = data.copy()
     # `gaps` has a tuple of three numbers for each row; turned around, it has a tuple for each column.
     columns = zip(*gaps, strict=True)
@@ -78,6 +81,7 @@ def with_clear(
     model_at = {}
     for panel, series, x, model in points:
         model_at[panel, series, x] = model
+
     # From the index of a row to its comparison: the task, the row's model and the model that it is compared with.
     pair_of_row: dict[Hashable, tuple[str, str, str]] = {}
     for row, (panel, series, x, model) in zip(data.index, points, strict=True):
@@ -88,9 +92,11 @@ def with_clear(
         other_model = model_at.get((panel, other_series, other_x))
         if other_model is not None:
             pair_of_row[row] = (panel, model, other_model)
+
     # All pairs in one call, since Holm's adjustment is for all pairs of the figure.
     is_above = _clearly_above(list(pair_of_row.values()), inputs)
     clear_of_row = dict(zip(pair_of_row, is_above, strict=True))
+
     # As objects, since a column of booleans cannot hold None.
     clear = pd.Series([clear_of_row.get(row) for row in data.index], dtype=object)
     return data.assign(**{CLEAR: clear})
@@ -108,6 +114,7 @@ def _clearly_above(
     names: set[str] = set()
     for _, first, second in pairs:
         names |= {first, second}
+
     # Holm's adjustment depends on which comparisons are tested together, and a finding tests others than this figure.
     # A comparison must be clear in the figure exactly where the finding counts it as clear.
     in_findings = owned_pairs(names, inputs.evidence.result)
@@ -116,6 +123,7 @@ def _clearly_above(
         # A finding's pair has no order: either model may be the first here.
         if (task, frozenset((first, second))) not in in_findings:
             only_here.append((task, first, second))
+
     are_above = _above_together(only_here, inputs)
     is_above_here = dict(zip(only_here, are_above, strict=True))
     is_above = []
@@ -125,6 +133,7 @@ def _clearly_above(
             is_above.append(is_above_here[task, first, second])
         else:
             is_above.append(pair_of_finding.ahead == first)
+
     return is_above
 
 
@@ -167,6 +176,7 @@ def count_ahead(
         noun = "" if parts else f" {what}"
         n_clear = sum(rows[CLEAR])
         parts.append(f"{n_clear} of {len(rows)}{noun} on {task}")
+
     if not parts:
         return ""
     first, second = pair
@@ -193,14 +203,17 @@ def last_differences(
         # A source may lack one of the two series.
         if not set(pair) <= set(wide):
             continue
+
         # Without the x at which it lacks one of them.
         both = wide[list(pair)].dropna()
         if both.empty:
             continue
         last = both.iloc[-1]
         gap = last[first] - last[second]
+
         # U+2212 is the minus sign, which is longer than a hyphen; names of tasks have no hyphen.
         parts.append(f"{task} {gap:+.2f}".replace("-", "\u2212"))
+
     if not parts:
         return ""
     return f"{when}, {first} minus {second} (points): {', '.join(parts)}"
@@ -222,6 +235,7 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
     for _, rows in data.groupby(["panel", "series"], sort=False):
         lines.append(rows.sort_values("x"))
     worse = _clearly_worse(lines, inputs)
+
     # For each task a text for each of its series.
     texts_of_task: dict[str, list[str]] = {}
     for rows in lines:
@@ -232,6 +246,7 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
         if len(rows) > 1 and len(best_xs) == len(rows):
             text = "any"
         texts_of_task.setdefault(task, []).append(text)
+
     parts = []
     for task, texts in texts_of_task.items():
         listed = ", ".join(texts)
@@ -239,6 +254,7 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
         if set(texts) == {"any"}:
             listed = "any"
         parts.append(f"{task} {listed}")
+
     return f"{x_text} ({', '.join(names)}): {'; '.join(parts)}"
 
 
@@ -262,6 +278,7 @@ def _clearly_worse(
         task = by_score["panel"].iloc[0]
         ranked = list(by_score["model"])
         best = ranked[0]
+
         # The scores themselves chose the highest point, and any point might have been it. So all pairs are tested, not
         # only those with the highest: of four points six pairs, not three.
         for higher, lower in itertools.combinations(ranked, 2):
@@ -269,6 +286,7 @@ def _clearly_worse(
         for row, model in by_score["model"].items():
             if model != best:
                 pair_with_best[row] = (task, best, model)
+
     is_above = dict(zip(pairs, _above_together(pairs, inputs), strict=True))
     return {row for row, pair in pair_with_best.items() if is_above[pair]}
 

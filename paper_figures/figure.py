@@ -254,6 +254,7 @@ class LazyFigure:
         for figure in figures:
             if figure.name == self.name:
                 return figure
+
         raise LookupError(
             f"figure {self.name!r} is registered in paper_figures/figure.py, but paper_figures.{self.module}.FIGURES "
             "has none of that name; add it there"
@@ -308,12 +309,15 @@ def figures_named(words: Iterable[str]) -> list[LazyFigure]:
         if word == "all":
             names |= of_paper
             continue
+
         name = word.removeprefix("figure").lstrip("0")
         if name not in FIGURES:
             raise UserError(
                 f"unknown figure {word!r}; use one of {names_in_words()}{nearest(word, FIGURES)}"
             )
+
         names.add(name)
+
     if not names:
         raise UserError(f"name the figures to draw: {names_in_words()}")
     return [figure for name, figure in FIGURES.items() if name in names]

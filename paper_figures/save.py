@@ -71,6 +71,7 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
     # The figure is now drawn in memory, without a window.
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
+
     # None tells matplotlib to leave an entry out.
     metadata = dict.fromkeys(_LEFT_OUT[form])
     if form in _DESCRIPTION:
@@ -84,15 +85,18 @@ def picture(figure: Figure, form: str, *, title: str, description: str) -> bytes
         # Another version of fontTools may keep its list elsewhere: then a PDF only takes longer.
         dropped = getattr(Options, "_drop_tables_default", ())
         Options._drop_tables_default = sorted({*dropped, *_LAYOUT})
+
     figure.savefig(buffer, format=form, metadata=metadata)
     if form in _DESCRIPTION:
         return buffer.getvalue()
+
     # What remains is an SVG. Screen readers and browsers' tooltips read its elements `title` and `desc`. They are put
     # before its first `defs`, with which its content begins, since all metadata are left out.
     about = (
         f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>\n <defs>"
     )
     text = buffer.getvalue().decode("utf-8").replace("<defs>", about, 1)
+
     # With this role, screen readers take it as one picture.
     return text.replace("<svg ", '<svg role="img" ', 1).encode("utf-8")
 
@@ -180,6 +184,7 @@ class DrawnFigure:
                 content_of_ending[form] = picture(
                     self.drawing, form, title=self.title, description=self.alt
                 )
+
         texts = {"csv": self.csv, "txt": self.alt + "\n", "json": self.record()}
         for ending, text in texts.items():
             content_of_ending[ending] = text.encode("utf-8")
@@ -190,13 +195,16 @@ class DrawnFigure:
             path = folder / f"{stem}.{ending}"
             files[path] = content
             hashes[path.name] = sha256_bytes(content)
+
         read_from = self.inputs.source.long_label
         if self.spec.from_logs and self.inputs.logs is not None:
             read_from = str(self.inputs.logs)
+
         # Only the provenance names folders and the command, without passwords that may stand in a path: all other files
         # have the same bytes wherever they are made.
         made_from = {"source": redacted(read_from), **provenance("analysis", _PACKAGES)}
         provenance_file = provenance_path(folder / f"{stem}.csv")
+
         # The hashes in the provenance of an earlier call say which files it wrote: they may be overwritten. The empty
         # text stands for the provenance, whose own hash it does not hold.
         check_outputs(folder, {**hashes, provenance_file.name: ""}, provenance_file)
@@ -245,6 +253,7 @@ def rounded(table: pd.DataFrame, source: Source) -> pd.DataFrame:
         elif has_floats or pd.api.types.is_object_dtype(column):
             # A column of objects may have floats among texts, such as x.
             shown[name] = [_with_digits(value) for value in column]
+
     return shown
 
 

@@ -48,6 +48,7 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
         sentences.append(f"{whose[0].upper()}{whose[1:].rstrip('.')}.")
     sentences.append(_own_sizes(figure.note, inputs))
     finding = ""
+
     # A supplementary figure has its finding above it, as its title.
     if not figure.supplementary:
         finding = figure.finding(data, inputs)
@@ -57,10 +58,12 @@ def caption(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str
         if inputs.own_models & set(data["model"]):
             sentences.append(_own_sentences(data, inputs))
             sentences.append("Arrows: intervals beyond the axis.")
+
     sentences.append(f"Source: {_origin(figure, inputs)}.")
     text = _joined(*sentences)
     if finding:
         text = f"{finding}.\n{text}"
+
     # With a no-break space, no line ends between a number and its percent sign.
     return text.replace(" %", "\u00a0%")
 
@@ -96,11 +99,13 @@ def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> st
         details = figure.details(inputs)
         words = inputs.source.kind.words
         return _joined(words, figure.describe(data), figure.note, details)
+
     reason = "not in this source"
     if figure.from_logs:
         reason = "for lack of a training log"
     elif inputs.source.is_published:
         reason = "not in any published table"
+
     gaps = missing(figure, data)
     sentences = (
         f"{figure.heading}.",
@@ -151,11 +156,13 @@ def source_sentence(
     if figure.from_logs:
         return "Source: training logs."
     runs = inputs.source.runs
+
     # The paper's printed points may stand among those of a source of runs (`FigureInputs.averages`).
     is_of_source = data["source"] == inputs.source.name
     of_source, others = data[is_of_source], data[~is_of_source]
     tables = f"published {figure.tables} of arXiv 2507.00994v4"
     where = tables
+
     # How learning rates were chosen; the paper chose those of its cells.
     chosen = ""
     if runs is not None:
@@ -169,6 +176,7 @@ def source_sentence(
         where = f"{name} ({size}){rest}"
         if figure.selected:
             chosen = f", {inputs.settings.rule.words}"
+
     if not figure.averaged:
         return f"Source: {where}{chosen}."
 
@@ -178,11 +186,13 @@ def source_sentence(
     if low < high:
         seeds = f"{low} to {seeds}"
     mean = f"Task averages, means over {seeds}{chosen}"
+
     # Points from runs and printed points may have intervals of different kinds and coverage. Equal words are said once.
     captions = []
     for part in (of_source, others):
         if len(part):
             captions.append(caption_of(records(part, "n_seeds", "interval")))
+
     bars = "; for the other points, ".join(dict.fromkeys(captions))
     return f"Source: {where}. {mean}; bars: {bars}."
 
@@ -214,6 +224,7 @@ def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
             sentences.append(
                 "Their test sets differ in size from the paper's, so scores are not comparable."
             )
+
     # `mine-s1` is the model `mine`, pretrained again: it has runs, and only `mine` is drawn.
     for name in runs["model"].unique():
         first_name, repeat = arm_of(name)
@@ -222,6 +233,7 @@ def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
                 "If a model was pretrained several times, the first is drawn."
             )
             break
+
     return " ".join(sentences)
 
 
@@ -250,6 +262,7 @@ def missing(figure: FigureSpec, data: pd.DataFrame) -> dict[str, tuple[str, ...]
             is_missing = len(lacking) > 0
         if is_missing:
             gaps[name] = lacking
+
     return gaps
 
 
@@ -272,6 +285,7 @@ def missing_sentence(gaps: Mapping[str, Sequence[str]], why: str) -> str:
         if set(panels) < set(TASKS):
             name = f"{model} ({', '.join(panels)})"
         names.append(name)
+
     *others, listed = names
     if others:
         listed = f"{', '.join(others)} and {listed}"

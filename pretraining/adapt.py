@@ -85,14 +85,18 @@ class Adaptation:
     def __post_init__(self) -> None:
         """Refuse what cannot be trained."""
         if (self.steps is None) == (self.tokens is None):
-            remedy = "give one of them" if self.steps is None else "leave one of them out"
+            remedy = (
+                "give one of them" if self.steps is None else "leave one of them out"
+            )
             raise UserError(
                 f"either --steps or --tokens says how long to train: {remedy}"
             )
+
         if OBJECTIVES[parse_objective(self.objective).name].is_causal:
             raise UserError(
                 f"--objective {self.objective} looks back only, and makes no encoder; give mlm30 or another ratio"
             )
+
         if self.tokens is not None and not math.isfinite(self.tokens):
             raise UserError(f"--tokens must be a number, not {self.tokens}")
         if self.updates > _MOST_STEPS:
@@ -100,10 +104,12 @@ class Adaptation:
             raise UserError(
                 f"give at most {_MOST_STEPS:,} steps, not {str(self.updates)[:20]}"
             )
+
         if self.updates < 2:
             raise UserError(
                 f"give at least 2 steps, not {self.updates}: one takes {self._step_tokens:,.0f} tokens"
             )
+
         # Reading the settings once refuses unknown ones. With `tokens`, `updates` has read them above; with
         # `steps`, it has not.
         _ = self.config
@@ -178,6 +184,7 @@ class Adaptation:
                 f"{text} one step takes {self._step_tokens:,.0f}; give --set global_batch={sequences} with --tokens "
                 f"{most_tokens} ({_PASSES} passes) or fewer, or more text"
             )
+
         passes = self.updates * self._step_tokens / text_tokens
         if passes > _PASSES:
             # As above, but a step's tokens may be a fraction: lengths can be random.
@@ -206,6 +213,7 @@ class Adaptation:
         last = first
         # Only a constant ratio is lowered in the decay. A ratio that changes is what the user wants it to be.
         is_constant = first.last_ratio is None
+
         # An objective without a ratio cannot occur here: `__post_init__` refuses it.
         if is_constant and (first.ratio or 0) > _LAST_RATIO:
             last = first._replace(ratio=_LAST_RATIO)
@@ -231,6 +239,7 @@ class Adaptation:
         if tokens < _MUCH:
             rate = usual / 2
             halved = f", halved because {tokens:,.0f} tokens are less than 1 B for a start that has decayed"
+
         reason = (
             f"for {size} parameters {usual:g}{halved}; "
             "recipes differ, so a third and three times of it are worth a try"
@@ -274,6 +283,7 @@ class Adaptation:
         choose("beta2", 0.98, usual)
         choose("eps", 1e-8, usual)
         choose("weight_decay", 0.01, f"{usual}; the start was decayed before")
+
         # A validation has as many sequences as a step, but at least 16 and at most 512.
         choose(
             "eval_sequences",
@@ -339,10 +349,12 @@ class Adaptation:
         start = self.start
         # The start's name takes the place of a size, with dots for all but letters and digits: `smollm2.135m`.
         size = re.sub(r"[^a-z0-9]+", ".", start.name.lower()).strip(".")
+
         # Cut, since the names of the model and of its stages begin with it, and name folders. A name without
         # a letter or digit leaves nothing.
         size = size[:40] or "start"
         name = f"{size}-{self._stages[0].objective}-{format_steps(self.updates)}"
+
         # A stage's name leaves out the length of the study's usual decay. An adaptation has no usual decay
         # (0), so that the name of each stage with a decay says its curve and length.
         stages = make_stages(size, self._stages, usual_decay=0)
@@ -354,6 +366,7 @@ class Adaptation:
             models={name: model},
             config=self.config,
         )
+
         # The model has its start as a text only; training takes the opened one.
         return replace(targets_of(name, study), start=start)
 

@@ -95,6 +95,7 @@ def models(
         label = item.label()
         rows.append((item.name, item.size, label, item.steps, item.kind))
         texts.append((item.name, item.size, label, f"{item.steps:,}", item.kind))
+
     records = pd.DataFrame(rows, columns=head)
     document = TableDocument(body=[Grid(texts, numbers={3})], records=records)
     write(document, format, None)
@@ -227,6 +228,7 @@ def tokenizer(
         first_documents = islice(source.documents(), documents)
         texts = (document.text for document in first_documents)
         result = train_tokenizer(texts, vocab)
+
     # The files move from this temporary folder to `out` when all are written.
     with outputs_folder(out) as temporary_folder:
         result.save(temporary_folder)
@@ -270,9 +272,11 @@ def train(
     if targets.is_model:
         warn_of_a_slip(chosen, targets.model)
     _check_shards(data, "")
+
     # A model has its start as a text only, a folder or hub id. Training takes the opened start.
     if targets.model.start:
         targets = replace(targets, start=_open_start(targets.model.start, data, out))
+
     # This module imports torch, which takes seconds. It is imported only here, so that a misspelt word is reported
     # before that. Garbage collection would take a fifth of the import's time, so it is off meanwhile.
     gc.disable()
@@ -280,6 +284,7 @@ def train(
         from pretraining.training import train as training
     finally:
         gc.enable()
+
     is_finished = training.train(
         targets,
         data=data,
@@ -307,6 +312,7 @@ def _check_shards(data: str, options: str) -> None:
             f"{data} {holds_others}, not shards of this package; write them into another folder with `clm-or-mlm "
             f"shards{options} --out DIR`"
         )
+
     hint = path_hint(Path(data), MANIFEST)
     raise UserError(
         f"{data}: no shards here; write them with `clm-or-mlm shards{options} --out {data}`{hint}"
@@ -361,6 +367,7 @@ def export(
 
         export_llama(checkpoint, out)
         return
+
     if data is None:
         raise UserError("give --data, the shards that the checkpoint was trained on")
     from pretraining.starts import start_of
@@ -429,6 +436,7 @@ def adapt(
         folder, _remote_shards = find_shards(data)
         manifest = load_manifest(folder)
         adaptation.check_passes(manifest["splits"]["train"]["tokens"], data)
+
     # As in `train`: torch is imported late, and without garbage collection, which makes it faster.
     gc.disable()
     try:
@@ -437,6 +445,7 @@ def adapt(
         from pretraining.training import train as training
     finally:
         gc.enable()
+
     model = adaptation.targets.model
     model_folder = out / "models" / model.name
     if merge is not None:
@@ -466,6 +475,7 @@ def adapt(
     if merge is not None:
         merged = write_merged(adaptation.start, model_folder, merge)
         sys.stdout.write(f"{merged}\n")
+
     sys.stdout.write(f"{model_folder}\n")
     return None
 
@@ -482,10 +492,12 @@ def _log_costs_and_choices(adaptation: Adaptation) -> None:
         own_gpu = device_of(torch.cuda.get_device_name())
         if own_gpu is not None:
             gpus = {own_gpu.name: own_gpu, H100.name: H100}
+
     hours = []
     for gpu in gpus.values():
         time = adaptation.plan_on(gpu).costs(device=gpu).gpu_hours
         hours.append(f"{time:.2g} hours of one {gpu.name}")
+
     # The FLOPs are counted as for MFU, and not by Hoffmann et al. (`pretraining.plan.flops`).
     log.info(
         "%s: %s updates of %s tokens, %s tokens in all, %.2g FLOPs, %s",
@@ -497,6 +509,7 @@ def _log_costs_and_choices(adaptation: Adaptation) -> None:
         ", ".join(hours),
     )
     mask, licence = adaptation.start.mask, adaptation.start.licence
+
     # The third origin, `was TOKEN`, is printed as it is.
     origins = {"own": "its own", "new": "a new row at the mean of the others"}
     log.info(

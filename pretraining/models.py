@@ -167,6 +167,7 @@ def parse_objective(word: str) -> StageObjective:
             f"unknown objective {word!r:.60}; use one of {', '.join(examples)}, with a masking ratio from 1 to 99, or "
             f"two such as mlm40-15 for a ratio that falls{nearest(word, examples)}"
         )
+
     # A name of letters, then no ratio (`clm`), one (`mlm40`) or two (`mlm40to15`).
     parts = re.fullmatch(r"([a-z]+)(?:(\d+)(?:to(\d+))?)?", plain)
     assert parts is not None, "names of objectives are lowercase letters"
@@ -175,6 +176,7 @@ def parse_objective(word: str) -> StageObjective:
         raise UserError(
             f"the masking ratio of {word!r} does not change; write {name}{ratio}"
         )
+
     return StageObjective(
         name,
         ratio=int(ratio) if ratio else None,
@@ -316,14 +318,17 @@ def make_stages(
         begin, parent = 0, None
         if stages:
             begin, parent = stages[-1].end, stages[-1].name
+
         # No step lies between where a model switches as its decay begins: in `610m-clm-40k-mlm40-42k` MLM has
         # no stable steps.
         if end <= begin:
             return
+
         # A stage's name is also a folder's, and most file systems allow 255 bytes.
         if len(name) > 2 * _LONGEST:
             digest = hashlib.sha256(name.encode()).hexdigest()
             name = f"{name[:_LONGEST]}-{digest[:12]}"
+
         if seed:
             name = f"{name}-s{seed}"
         objective = spec.objective
@@ -356,6 +361,7 @@ def make_stages(
         if spec.objective.last_ratio:
             # A ratio that changes up to the end takes other values with another end, so here the name has the end.
             stable_name = f"{prefix}.by.{end_text}"
+
         stable_end = spec.cut or spec.end - spec.decay_steps
         add(stable_name, spec, ratio_span, stable_end, "stable")
 
@@ -373,6 +379,7 @@ def make_stages(
         decayed = "dec" if spec.decay_steps else ""
         parent_name = f"{prefix}-{decayed}{end_text}{unusual_decay}"
         first_step = spec.end
+
     return tuple(stages)
 
 
@@ -551,10 +558,12 @@ class Design:
             raise UserError(
                 f"a model's name has at most {_LONGEST} characters, not {len(name)}: {name[:40]!r}..."
             )
+
         if not self.sizes:
             raise UserError(
                 f"unknown model {name!r}; the study has no sizes, so that names say nothing"
             )
+
         name_without_seed, seed = arm_of(name)
         parts = self._parts(name_without_seed)
         if parts is None:
@@ -580,11 +589,13 @@ class Design:
                 least_steps = decay or 1
                 what = "last step" if stage is last else "switch"
                 self._check(name, what, end, least=begin + least_steps)
+
             objective = parse_objective(stage.objective)
             specs.append(
                 StageSpec(objective=objective, end=end, decay_steps=decay, cut=cut)
             )
             begin = end
+
         size = f"{self.prefix}{parts.size}"
         stages = make_stages(size, specs, usual_decay=self.decay_steps, seed=seed)
         return Model(name=name, size=size, stages=stages, seed=seed)
@@ -603,9 +614,11 @@ class Design:
         match = re.fullmatch(grammar, name)
         if match is None or match["size"] not in self.sizes:
             return None
+
         # Each stage again, in its three parts: `-clm-dec42k` gives ("clm", "dec", "42k").
         words = re.findall(rf"-({objective})-(dec)?({_STEPS})", match["stages"])
         cut = int(match["cut"]) if match["cut"] else None
+
         # A step of the trunk (`cut`) is unambiguous only if there is one stage.
         if cut is not None and len(words) > 1:
             return None

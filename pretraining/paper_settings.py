@@ -46,16 +46,19 @@ class Shape(FileSettings):
             value = getattr(self, name)
             if not 1 <= value <= most:
                 raise UserError(f"{name} must be from 1 to {most:,}, not {value}")
+
         # Each query head has an equal share of the width, each key-value head an equal number of query heads.
         for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
             total, count = getattr(self, whole), getattr(self, part)
             if total % count:
                 raise UserError(f"{whole}={total} is not a multiple of {part}={count}")
+
         # The rotary embedding rotates pairs of channels.
         if self.head_dim % 2:
             raise UserError(
                 f"hidden / heads must be even for the rotary embedding, not {self.hidden} / {self.heads}"
             )
+
         for name, largest in _MOST_OF_FRACTIONS.items():
             value = getattr(self, name)
             if not 0 < value <= largest:

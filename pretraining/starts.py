@@ -214,6 +214,7 @@ class Start:
                 model = AutoModel.from_config(library_config(self))
         except Exception as error:  # whatever the code of a class may raise
             raise unloadable(self, error) from None
+
         lengths = [self.shape.max_length]
         for table in position_tables(model):
             lengths.append(table.num_embeddings - first_position(table))
@@ -276,6 +277,7 @@ class Start:
         # Numbers that need not be whole: base of the rotary positions, epsilon of the norms, standard
         # deviation.
         own_numbers: dict[str, float] = {}
+
         # Other architectures may give these fields another meaning, and plans do not need them.
         if self.is_own:
             rope = config.get("rope_parameters")
@@ -289,6 +291,7 @@ class Start:
             for name, value in numbers.items():
                 if isinstance(value, int | float):
                     own_numbers[name] = float(value)
+
         # Whole numbers.
         hidden = number("hidden_size", "n_embd", "dim", "d_model", "emb_dim")
         heads = number("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -375,16 +378,19 @@ def other_architecture(config: Mapping[str, Any]) -> str:
         rope = config.get(name)
         if not isinstance(rope, dict):
             continue
+
         # Older configurations call the field `type`.
         rope_type = rope.get("rope_type", rope.get("type", "default"))
         if rope_type != "default":
             return (
                 f"this encoder supports only the default rotary embedding, not {rope}"
             )
+
     for name, only in OUR_CLASS.items():
         value = config.get(name, only)
         if value != only:
             return f"config: {name} is {value!r}; this encoder supports only {only!r}"
+
     return ""
 
 
@@ -436,13 +442,16 @@ def start_of(
             f"{folder} contains an adapter (adapter_config.json); merge it into the weights (peft's merge_and_unload) "
             "and save them as a model first"
         )
+
     for name, why in _PARTS.items():
         if config.get(name):
             raise UserError(f"{folder} cannot be a start: {why}")
+
     if config.get("is_encoder_decoder"):
         raise UserError(
             f"{folder} cannot be a start: it is an encoder-decoder; give a decoder or an encoder"
         )
+
     if not (folder / TOKENIZER).is_file():
         raise without_json(folder)
     if not any(folder.glob("*.safetensors")):
@@ -454,6 +463,7 @@ def start_of(
     # Read the pooling, the weights' headers, the notices and the tokenizer, each of which may also be a
     # reason to refuse.
     embedding = kept_embedding(folder)
+
     # A plan needs only config.json, and may be made before weights are fetched.
     tensors = {} if is_planned else tensor_heads(folder)
     _refuse_quantised(folder, tensors)
@@ -463,6 +473,7 @@ def start_of(
         # A link could lead to any file of this machine: only files of the model itself are copied.
         if is_its_own(folder / name):
             notices[name] = read_bounded(folder / name)
+
     tokenizer = read_tokenizer(folder, is_planned=is_planned)
     # sentence-transformers can make texts lower case before the tokenizer reads them; nothing else does so.
     if embedding.lower and not _makes_lower_case(tokenizer):
@@ -471,6 +482,7 @@ def start_of(
             f"{TOKENIZER} alone; load it with sentence-transformers and save it again, which moves that there, and "
             "start from the copy"
         )
+
     return Start(
         text=text,
         folder=folder,

@@ -94,6 +94,7 @@ def run_attempt(
         seconds = round(time.monotonic() - began, 1)
         ended = dataclasses.replace(attempt, end=_now(), code=code, seconds=seconds)
         _append(job, folder, ended)
+
     return code
 
 
@@ -149,6 +150,7 @@ def attempts_in(path: Path) -> list[Attempt]:
         lines = read_bounded(path).splitlines()
     except FileNotFoundError:
         return []
+
     # Each value is converted to the type of its field's default, since the file may hold another type.
     types = {name: type(value) for name, value in vars(Attempt()).items()}
     attempts: dict[tuple[str, str, str], Attempt] = {}
@@ -161,4 +163,5 @@ def attempts_in(path: Path) -> list[Attempt]:
             attempt = Attempt(**{name: types[name](row[name]) for name in known})
             # The line of an attempt's end replaces the line of its start, which has the same three values.
             attempts[attempt.start, attempt.node, attempt.slurm] = attempt
+
     return list(attempts.values())

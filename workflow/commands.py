@@ -75,6 +75,7 @@ def study(
     if target == "settings":
         sys.stdout.write(describe_settings(StudySettings()))
         return 0
+
     folder = dir_.resolve()
     values = load_settings(settings, site)
     workflow = workflow_of(target, values, _image(values, image))
@@ -115,9 +116,11 @@ def study(
             f"clm-or-mlm cancel --dir {folder} ends them\n"
         )
         return 0
+
     if not result:  # run here, and some jobs are not done
         _report_left(folder)
         return _NOT_ALL_DONE
+
     if not dry_run:
         sys.stdout.write(f"all done; tables and figures are in {folder / 'analysis'}\n")
     return 0
@@ -146,10 +149,12 @@ def _report_left(folder: Path) -> None:
         if number:
             what, again = f"Slurm job {number}", " (sbatch)"
         remedy += f"; {what} ends in {minutes:.0f} min, so submit it again{again}"
+
     # The last line below is printed even where the progress cannot be read.
     with contextlib.suppress(UserError):
         for line in progress_of(folder).failures()[:_SHOWN]:
             sys.stderr.write(f"{line}\n")
+
     sys.stderr.write(
         f"error: some jobs are not done; logs are in {folder / 'logs'}; {remedy}\n"
     )
@@ -168,9 +173,11 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
             f"hours are estimates for stages on {values.nodes} x {values.gpus_per_node} {values.device}{left_out}; "
             "describe your own site in --settings FILE\n"
         )
+
     if values.billed != 1:
         hours = values.billed * sum(job.gpu_hours for job in progress.todo if job.gpus)
         yield f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n"
+
     # `job.tokens` is 0 where any number of tokens will do. Samples are named for the paper's study only.
     for job in progress.workflow.of_kind("shards"):
         if job.tokens and not values.study:
@@ -258,6 +265,7 @@ def doctor(
     images = tuple(image.path for image in IMAGES if image.path.is_file())
     start = Start(folder=study.resolve(), images=images)
     values = load_settings(settings)
+
     # Without settings only the machine is checked; a study that lists no models has no target `all`.
     has_models = settings is not None and bool(study_of(values).models)
     if has_models:
@@ -265,6 +273,7 @@ def doctor(
         planned = replace(values, repeat_text=True)
         jobs = workflow_of("all", planned, _image(values, image_file))
         start = replace(start, settings=planned, workflow=jobs, profile=profile)
+
     text, code = report_lines(list(examine(start)))
     sys.stdout.write(text)
     return code

@@ -35,9 +35,11 @@ def apptainer(start: Start) -> Iterator[CheckLine]:
     if _is_inside_image(machine):
         yield ok("apptainer", "already inside an image")
         return
+
     # A study without an image needs no Apptainer.
     if start.is_planned and not start.workflow.image:
         return
+
     # A study's image is built already, so building is checked only where no study is planned.
     if not start.is_planned:
         yield from _builds(machine)
@@ -45,6 +47,7 @@ def apptainer(start: Start) -> Iterator[CheckLine]:
     if spaces.is_file() and spaces.read_text().strip() == "0":
         said = "this kernel gives users no namespaces, so only a setuid Apptainer starts images; ask the site"
         yield start.fault("namespaces", said)
+
     # The image of the jobs is tried by a check of the study.
     for image in start.images:
         try:
@@ -72,6 +75,7 @@ def _builds(machine: Machine) -> Iterator[CheckLine]:
             yield warn("apptainer", said)
         else:
             yield ok("apptainer", version)
+
     if machine.which("debootstrap") is None:
         said = (
             "not on PATH, and make image needs it; build images elsewhere and copy them"
@@ -120,11 +124,13 @@ def folders(start: Start) -> Iterator[CheckLine]:
             yield start.fault("scratch", said)
         else:
             yield _room(start, "scratch", scratch, wanted_gb=10, advice=larger)
+
     memory = machine.path("/dev/shm")
     advice = "ask the site for 2 GB or more in /dev/shm"
     yield _room(start, "shared memory", memory, wanted_gb=0.5, advice=advice)
     if start.is_planned:
         return
+
     # Temporary files count for building an image, which a planned study has no need of.
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
     elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
@@ -159,9 +165,11 @@ def driver(start: Start) -> Iterator[CheckLine]:
     what = "GPU driver"
     machine = start.machine
     device = machine.path("/dev/nvidiactl")  # there wherever NVIDIA's driver is loaded
+
     # Either setting says that jobs compute on CPUs, for which no driver is needed.
     if not start.settings.gpus_per_node or start.settings.runtime == "none":
         return
+
     # Inside an image only what the image was given counts; outside, what this machine has.
     if _is_inside_image(machine):
         problem = driver_problem(machine.environ, device)
@@ -169,6 +177,7 @@ def driver(start: Start) -> Iterator[CheckLine]:
             advice = "or use clm-or-mlm container run, which sets it"
             yield start.fault(what, f"{problem}, {advice}")
             return
+
     if device.exists():
         yield _nvidia(start, what)
     elif machine.path("/dev/kfd").exists():  # AMD's driver
@@ -194,14 +203,17 @@ def _nvidia(start: Start, what: str) -> CheckLine:
         advice = 'report the node; exclude it with slurm_extra = "--exclude=NODE"'
         why = rows[-1] if rows else code
         return start.fault(what, f"nvidia-smi fails: {why}; {advice}")
+
     version = rows[0].split(",")[0]  # all GPUs have one driver
     seen = f"driver {version}, {len(rows)} GPU(s)"
     number = version.partition(".")[0]
+
     # With the forward-compatibility libraries an older driver suffices.
     compat = machine.environ.get(COMPAT) or settings.cuda_compat
     if number.isdecimal() and int(number) < MINIMUM_DRIVER and not compat:
         advice = f"torch for CUDA 13 needs {MINIMUM_DRIVER}: ask the site, or set cuda_compat (docs/hpc.md)"
         return start.fault(what, f"{seen}, which is too old; {advice}")
+
     if "Enabled" not in text:  # no GPU is in MIG's mode, in which it is sliced
         return ok(what, seen)
     said = f"{seen}, sliced (MIG); MIG slices cannot use NCCL: ask for whole GPUs"
@@ -221,6 +233,7 @@ def fabric(start: Start) -> Iterator[CheckLine]:
     slingshot = start.machine.path("/dev").glob("cxi[0-9]*")
     names = sorted(path.name for path in (*infiniband, *slingshot))
     listed = ", ".join(names)
+
     # RDMA needs memory that stays where it is (`locked`). Slurm gives jobs the limits of the shell that submits them,
     # so this shell's limit is theirs.
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]

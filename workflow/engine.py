@@ -110,6 +110,7 @@ def run_workflow(
             raise UserError(
                 f"Slurm jobs of this study are queued or running ({numbers}); wait for them or cancel them"
             )
+
         refuse_other_settings(workflow, folder, queue.live)
 
         # What is to be done?
@@ -212,8 +213,10 @@ def reconcile(
                 job.name,
             )
             path.unlink()
+
         if marker in wanted:
             todo.append(job)
+
     return todo
 
 
@@ -264,6 +267,7 @@ def _run_here(workflow: Workflow, folder: Path, todo: list[Job]) -> bool:
                 log.warning("%s: not started, because what it needs has failed", what)
                 failed.add(job.marker)
                 continue
+
             log.info("%s (%d of %d)", what, number, len(todo))
             # After a signal between two jobs, the next one is not started.
             code = STOPPED if received else run_job(job, workflow, folder)
@@ -272,16 +276,19 @@ def _run_here(workflow: Workflow, folder: Path, todo: list[Job]) -> bool:
             if code == STOPPED:
                 sys.stderr.write("stopped; rerun the command to resume\n")
                 sys.exit(STOPPED)
+
             # On a full disk every other job would fail as well, so the call ends with a sentence.
             problem = Machine().write_problem(folder)
             if problem:
                 raise UserError(
                     f"cannot write to {folder}: {problem}; free some space, then rerun the command to finish"
                 )
+
             failed.add(job.marker)
             # The allocation ends soon: there is no time for the other jobs either.
             if code == NO_TIME:
                 break
+
     return not failed
 
 
@@ -301,6 +308,7 @@ def cancel(folder: Path) -> list[str]:
         holder = holder_of(folder / LEASE)
         if not holder:
             break
+
         # A call on another machine, or of another user, cannot be asked to end from here.
         is_asked = end_holder(folder / LEASE)
         if not is_asked or time.monotonic() > deadline:
@@ -308,10 +316,13 @@ def cancel(folder: Path) -> list[str]:
                 "run this command on that host as its user, or end its job (scancel)"
             )
             raise UserError(f"{holder} is using {folder}; {advice}")
+
         time.sleep(0.5)
+
     if not study_id(folder):  # nothing was ever submitted to Slurm
         return []
     workflow = load_workflow(folder)
+
     # The job that submits what Slurm had no room for must not submit more.
     write_left(folder, ())
     queue = read_queue(workflow.jobs, folder)
@@ -324,6 +335,7 @@ def cancel(folder: Path) -> list[str]:
         if code and read_queue(workflow.jobs, folder).jobs:
             why = text.partition("\n")[0]
             raise UserError(f"scancel: {why}; repeat the command, or ask their user")
+
     for job, attempt in unseen:
         end_attempt(job, folder, attempt)
     return numbers

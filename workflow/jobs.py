@@ -347,6 +347,7 @@ def load_workflow(folder: Path) -> Workflow:
         raise UserError(
             f"there is no study in {folder}; give the study's folder with --dir DIR"
         ) from None
+
     # A file with other keys or other values than `save` writes is a `UserError` with what to do.
     with another_shape(folder / WORKFLOW, _REMEDY):
         # The fields of jobs and workflows are tuples. Lists in descriptions become tuples too, which does not matter:
@@ -377,6 +378,7 @@ def refuse_other_settings(
                 f"{folder} is no study and holds other files ({first_of(others)}); choose another --dir"
             )
         return
+
     # The earlier job that makes each file. Jobs are compared by their files and not by their names: a site with another
     # number of GPUs a job has the same cells in other jobs.
     makers: dict[str, Job] = {}
@@ -387,6 +389,7 @@ def refuse_other_settings(
         is_reused = marker in live or job.is_complete(folder)
         if job.kind.follows or not is_reused:
             continue
+
         # The earlier jobs that made this job's files, each once.
         earlier = by_marker(makers[path] for path in job.makes if path in makers)
         for before in earlier.values():

@@ -48,7 +48,9 @@ def slurm(start: Start) -> Iterator[CheckLine]:
         else:
             said = f"no {name} here; only PROFILE=local works on this machine"
             yield warn("Slurm", said)
+
         return
+
     # One line for each partition: its name, longest job, nodes and GPUs.
     code, text = machine.output(["sinfo", "--noheader", "--format=%P %l %D node(s) %G"])
     rows = text.replace("(null)", "no GPU").splitlines()
@@ -56,11 +58,13 @@ def slurm(start: Start) -> Iterator[CheckLine]:
         seen = rows[-1] if rows else f"sinfo failed ({code})"
         yield fail("Slurm", f"{seen}; is slurmctld up?")
         return
+
     # For a planned study the answers on its jobs, below, say whether there is a partition for them.
     if not start.is_planned and rows:
         yield ok("Slurm", "; ".join(rows[:6]))
     elif not start.is_planned:
         yield fail("Slurm", "no partition is visible; ask for access to one")
+
     # Of the jobs of each kind, the last one in order of time is kept: the longest.
     workflow = start.workflow
     ordered = sorted(workflow.jobs.values(), key=lambda job: job.minutes)
@@ -80,6 +84,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     request = request_of(workflow, job)
     asked = f"sbatch {shlex.join(sbatch_words(request))}"
     why = _refusal(request, machine)
+
     # Slurm accepts the job. One limit below what the job asks for is enough to warn of.
     if not why:
         limit = next(_limits_below(workflow, job, machine), "")
@@ -96,6 +101,7 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
         wrong = [
             key for key in request if not _refusal(_without(request, key), machine)
         ]
+
     # Slurm's message may leave open which limit is reached: that of submitted jobs, or that of a job's size or time
     # (`no_room`). If the request is accepted without one of its settings, it is the limit of that setting. If none
     # helps, the queue has no room for any job.
@@ -154,9 +160,11 @@ def _refusal(request: Request, machine: Machine) -> str:
             if sentence.strip() and not sentence.startswith("Try "):
                 sentences.append(sentence)
         return "; ".join(sentences) or f"sbatch exits with {code}"
+
     # Slurm accepts a job whose length or account fits no partition, and lets it wait for ever.
     partitions = _partitions(request, machine)
     exclusions = [_excluded(row, request, machine) for row in partitions]
+
     # An empty reason belongs to a partition that starts the job; one such partition suffices.
     return " and ".join(exclusions) if all(exclusions) else ""
 
@@ -196,6 +204,7 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
     name = row.get("PartitionName", "")
     longest = row.get("MaxTime", "")
     minutes = _value(request, "time", machine)
+
     # A time in another form, from `slurm_extra` or a variable, is not compared; MaxTime may be the word UNLIMITED.
     is_known = minutes.isdecimal() and ":" in longest
     if is_known and minutes_of(longest) < int(minutes):
@@ -210,10 +219,12 @@ def _excluded(row: Mapping[str, str], request: Request, machine: Machine) -> str
         # One row, of this user; none where the site has no accounting, and then the account stays empty.
         for row_of_user in _accounting(machine, columns, "user", own_name()):
             account = row_of_user["DefaultAccount"]
+
     # Slurm shows the accounts that a partition allows, or those that it denies.
     is_accepted = account in allowed.split(",")
     if denied:
         is_accepted = account not in denied.split(",")
+
     # Without accounting, the account is not known.
     if is_accepted or not account:
         return ""
@@ -235,6 +246,7 @@ def _limits_below(workflow: Workflow, job: Job, machine: Machine) -> Iterator[st
             factor = job.nodes
             if counts_minutes:
                 factor *= job.minutes
+
             # A limit's value is a list such as `cpu=4,gres/gpu=2`.
             for word in limits[name].split(","):
                 kind, _, limit = word.partition("=")
@@ -253,11 +265,13 @@ def _limits(request: Request, machine: Machine) -> Iterator[dict[str, str]]:
     account = _value(request, "account", machine)
     qos = _value(request, "qos", machine)
     qualities = set()
+
     # One row for each account that the user belongs to.
     for row in _accounting(machine, columns, "user", own_name(), "withassoc"):
         if row["Account"] == (account or row["DefaultAccount"]):
             qualities.add(qos or row["DefaultQOS"] or "normal")
             yield row
+
     # A partition may have a quality of service of its own, whose limits hold in addition to the job's. Of several
     # partitions only the first is looked at. An empty name, of one without its own, fits no row below.
     for partition in _partitions(request, machine)[:1]:

@@ -117,6 +117,7 @@ def read_queue(jobs: Mapping[str, Job], folder: Path) -> Queue:
             live[job.comment] = job
         else:
             strange.append(job)
+
     ended = {job.number for job in rows if job.state in _ENDED}
     return Queue(live=live, submitter=submitter, strange=strange, ended=ended)
 
@@ -128,6 +129,7 @@ def _slurm_jobs(name: str) -> list[SlurmJob]:
         raise UserError(
             "Slurm's queue cannot be seen from here (no squeue); use a login node of the cluster"
         )
+
     # The user is not named: a colleague may have started the study, by another path of its folder.
     command = ["squeue", "--noheader", "--states=all", f"--name={name}"]
     code, text = machine.output([*command, "--format=%i|%T|%r|%M|%u|%k"])
@@ -137,6 +139,7 @@ def _slurm_jobs(name: str) -> list[SlurmJob]:
         raise UserError(
             f"squeue does not answer ({last}): without it, live jobs cannot be distinguished from lost ones"
         )
+
     jobs = []
     for line in lines:
         # A site's own lines have no such columns; the comment comes last, since it may contain a `|`.
@@ -144,6 +147,7 @@ def _slurm_jobs(name: str) -> list[SlurmJob]:
             number, state, reason, used, user, comment = line.split("|", 5)
             minutes = minutes_of(used)
             jobs.append(SlurmJob(number, state, reason, minutes, user, comment))
+
     return jobs
 
 
@@ -173,6 +177,7 @@ def unseen_attempts(
             is_open = attempt.submitted and not attempt.end
             if is_open and attempt.slurm not in queue.ended:
                 unended.append((job, attempt))
+
     if not unended:
         return []
     ended = _accounted([attempt.slurm for _, attempt in unended])
@@ -218,11 +223,13 @@ def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
         numbers = " ".join(job.number for job in others)
         advice = f"wait for them, or ask {user} to end them (clm-or-mlm cancel)"
         raise UserError(f"jobs of {user} work in {folder} ({numbers}); {advice}")
+
     if queue.strange:
         numbers = " ".join(job.number for job in queue.strange)
         fault = f"jobs of another target in {folder} are still queued or running"
         advice = f"wait for them, or cancel them: scancel {numbers}"
         raise UserError(f"{fault} ({numbers}); {advice}")
+
     for job, attempt in unseen_attempts(jobs, folder, queue):
         advice = f"if it does not run any more, enter clm-or-mlm cancel --dir {folder}, then repeat this command"
         raise UserError(f"{unseen_words(job, attempt)}; {advice}")
@@ -253,10 +260,12 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
         return int(ends) - now, math.inf
     start = environ.get("SLURM_JOB_START_TIME", "")
     end = environ.get("SLURM_JOB_END_TIME", "")
+
     # An end in the past was written before the job's time limit was raised.
     if end.isdecimal() and int(end) > now:
         length = int(end) - int(start) if start.isdecimal() else math.inf
         return int(end) - now, length
+
     number = environ.get("SLURM_JOB_ID")
     if number:  # Slurm 22 sets no variable for the end, so the queue is asked
         command = ["squeue", "--noheader", f"--jobs={number}", "--format=%L %l"]
@@ -266,6 +275,7 @@ def allocation_seconds(environ: Mapping[str, str]) -> tuple[float, float]:
         times = re.search(r"^([\d:-]+) ([\d:-]+)$", text, re.MULTILINE)
         if not code and times:
             return 60 * minutes_of(times[1]), 60 * minutes_of(times[2])
+
     return math.inf, math.inf
 
 

@@ -37,10 +37,12 @@ def request_of(workflow: Workflow, job: Job) -> Request:
         "cpus": [f"--cpus-per-task={job.cpus}"],
         f"limit_hours, or hours of {table}": [f"--time={job.minutes}"],
     }
+
     # A site that refuses --mem has memory_gb = 0.
     if job.memory_gb:
         # sbatch takes whole numbers only, so GB are written in MB.
         request["memory_gb"] = [f"--mem={1000 * job.memory_gb:.0f}M"]
+
     if job.gpus:
         request["gpus_per_node, or gres"] = [f"--gres={workflow.gres}:{job.gpus}"]
     for key in ("partition", "account", "qos", "constraint"):
@@ -48,6 +50,7 @@ def request_of(workflow: Workflow, job: Job) -> Request:
             # The account is usually set for all kinds of jobs, outside of their tables.
             setting = "account" if key == "account" else f"{key} of {table}"
             request[setting] = [f"--{key}={queue[key]}"]
+
     if "slurm_extra" in queue:
         request[f"slurm_extra of {table}"] = shlex.split(queue["slurm_extra"])
     return request

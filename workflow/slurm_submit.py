@@ -101,22 +101,26 @@ def submit(
         missing = [
             need for need in job.needs if not workflow.jobs[need].is_complete(folder)
         ]
+
         # Needed jobs are submitted first, so one that is neither complete nor in the queue has failed.
         are_queued = numbers.keys() >= set(missing)
         if not are_queued:
             log.warning("%s is not submitted: what it needs has failed", job.marker)
             waiting.pop(0)
             continue
+
         options = []
         if missing:
             # `afterok`: Slurm starts the job once all these have ended with code 0.
             after = ":".join(numbers[need] for need in missing)
             options.append(f"--dependency=afterok:{after}")
+
         try:
             numbers[job.marker] = _sbatch(workflow, folder, job, *options)
         except _NoRoomError as error:
             limit = str(error)
             break
+
         waiting.pop(0)
         places -= 1
 
@@ -124,6 +128,7 @@ def submit(
     if waiting and not held and queue.submitter is None:
         write_left(folder, ())
         raise _no_place(limit)
+
     # The submitting job took the only place, and no job of the study is in the queue, so it could never submit another.
     if held and waiting and not numbers:
         write_left(folder, ())
@@ -133,6 +138,7 @@ def submit(
             "have ended"
         )
         raise UserError(f"Slurm takes one job of yours at a time ({limit}); {advice}")
+
     write_left(folder, waiting)
     if held and waiting:
         # `?` joins alternatives: the submitting job begins as soon as any of these jobs has ended.
@@ -141,6 +147,7 @@ def submit(
         _tell_slurm("scontrol", "release", held)
     elif held:
         _tell_slurm("scancel", held)
+
     new = {
         marker: number for marker, number in numbers.items() if marker not in queue.live
     }
@@ -180,6 +187,7 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     if job.name == SUBMITS:
         comment = SUBMITS
         module = "workflow.slurm_submit"
+
     script = (
         f"#!/bin/bash\nexport PYTHONPATH={shlex.quote(str(ROOT))} PYTHONNOUSERSITE=1\n"
         f"exec {shlex.quote(sys.executable)} -m {module}\n"
@@ -188,12 +196,14 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
     # The options of sbatch.
     output = folder / job.slurm_log
     output.parent.mkdir(parents=True, exist_ok=True)
+
     # Slurm replaces %j and the like in a path; %% stays a percent sign.
     escaped = str(output).replace("%", "%%")
     # `--requeue` allows to put the job back into the queue. Without `--kill-on-invalid-dep`, a job that waits for a
     # failed job would stay in the queue for ever.
     command = ["sbatch", "--parsable", "--requeue", "--kill-on-invalid-dep=yes"]
     command += [f"--job-name={make_id(folder)}", f"--comment={comment}"]
+
     # A job that was put back into the queue continues its log.
     command += [f"--chdir={folder}", f"--output={escaped}", "--open-mode=append"]
     command += [*options, *sbatch_words(request_of(workflow, job))]
@@ -214,6 +224,7 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         if no_room(why):
             # The first line of Slurm's answer names the limit.
             raise _NoRoomError(why.partition(";")[0].removeprefix("sbatch: error: "))
+
         raise UserError(
             f"Slurm does not take {comment}: {why}; what was submitted stays in the queue"
         )
@@ -224,6 +235,7 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         numbers = re.findall(pattern, answer.stdout, re.MULTILINE)
         if numbers:
             return str(numbers[-1])
+
     raise UserError(
         f"sbatch names no number for {comment}; repeat the command, which finds the job by its name"
     )
@@ -282,11 +294,13 @@ def main(argv: Sequence[str]) -> int:
             if failures == _FAILURES:
                 raise
             log.warning("%s", error)
+
         # Near its own time limit the submitting job goes back into the queue, and starts again with its whole time. If
         # Slurm does not take it back, `requeue` returns, and the job goes on until Slurm ends it.
         if seconds_left(_submitter(load_workflow(folder)), started, os.environ) <= 0:
             requeue(os.environ["SLURM_JOB_ID"])
         time.sleep(_SECONDS if read_left(folder) else 0)
+
     return 0
 
 

@@ -95,6 +95,7 @@ def main(argv: Sequence[str]) -> int:
     if marker not in workflow.jobs:
         raise UserError(f"{marker!r} is not a job of {workflow.target}")
     job = workflow.jobs[marker]
+
     # Slurm starts a job after those that it needs. But it counts that as met as well once it has forgotten the other
     # job, however that one ended.
     for need in job.needs:
@@ -102,11 +103,13 @@ def main(argv: Sequence[str]) -> int:
             raise UserError(
                 f"{marker} needs {need}, which is not done; rerun the study's command"
             )
+
     code = run_job(job, workflow, folder, os.environ.get("SLURM_JOB_ID", ""))
     if code == STOPPED:
         # After preemption Slurm puts a job back into the queue only if the job has not ended by itself: so wait until
         # Slurm ends it.
         time.sleep(_PREEMPTION_SECONDS)
+
     return code
 
 
@@ -131,10 +134,12 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
         code = _attempt(job, workflow, folder, submitted=bool(number))
         if code in (0, MISTAKE, STOPPED):
             return code
+
         # How often has the job been started without coming further? In this process only attempts of this call count;
         # those before it are another call's.
         attempts = attempts_in(folder / job.attempts)
         own = attempts[before:]
+
         # A Slurm job that was put back is a new process with the same number: all attempts of that number count, also
         # those of earlier processes.
         if number:
@@ -145,6 +150,7 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
         if number:
             requeue(number)
             return code
+
     log.warning("%s: not started, because the allocation ends soon", what)
     return NO_TIME
 
@@ -165,6 +171,7 @@ def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> 
                 raise UserError(
                     f"{job.kind.name} {job.name}: another process works on it ({holder})"
                 )
+
             _refuse_other_image(workflow)
             return run_attempt(
                 job,
@@ -216,6 +223,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
                 then = "nothing was saved since it started, so the next job repeats it"
             log.info("%s: stopped; %s", what, then)
             return code
+
         if code not in job.kind.accepted:
             _report_failure(job, folder, code)
             return code
@@ -224,6 +232,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
         raise UserError(
             f"{what}: the commands succeeded, but some of their output is missing"
         )
+
     shortage = job.shortage(folder)
     if shortage:
         raise UserError(shortage)
@@ -240,11 +249,13 @@ def _environment(job: Job, workflow: Workflow) -> dict[str, str]:
     environ[IMAGE_SHA256] = workflow.image_sha256
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
+
     # Threads that libraries start by OMP_NUM_THREADS share the job's cores: all of them, or those of one GPU. With GPUs
     # a user's or site's own number stays; without, the job's number of cores always counts.
     if not job.gpus:
         environ["OMP_NUM_THREADS"] = str(job.cpus)
         return environ
+
     # The commands refuse to start on fewer GPUs, unless the site computes on CPUs (`runtime = "none"`).
     if environ.get("CLM_OR_MLM_GPU") != "none":
         environ[GPU_COUNT] = str(job.gpus)
@@ -274,6 +285,7 @@ def site_environment(workflow: Workflow, environ: Mapping[str, str]) -> dict[str
             raise UserError(
                 f"the site sets {key} to {value!r}, but {wrong}; correct the site's file"
             ) from None
+
     return expanded
 
 
@@ -292,6 +304,7 @@ def _run_command(
         # name.
         load_words = f"module load {shlex.join(workflow.modules)}"
         command += ["bash", "-c", f'{load_words} || exit 1; exec "$@"', "-"]
+
     # Training is asked by a file to save and stop, since a file reaches all its processes; other commands by a signal.
     stop: signal.Signals | Path = signal.SIGINT
     srun: list[str] = []
@@ -299,6 +312,7 @@ def _run_command(
     if job.checkpoints:
         stop = folder / job.stop
         srun, torchrun = launcher_of(job, environ, workflow.gres, workflow.numa_binding)
+
     # `srun` starts the image once on each node, and torchrun inside of it a process for each GPU.
     command += [*srun, *start_words(workflow, folder, environ), *torchrun, *words]
 
@@ -306,6 +320,7 @@ def _run_command(
     # Earlier attempts wrote to the same log, so this command's output begins at the log's end.
     log_start = log_file.stat().st_size if log_file.is_file() else 0
     code = run_until(command, log_file, seconds, environ, stop, folder)
+
     # Training in which a process hung is started again, though torchrun reports a failure.
     if code and _HUNG.search(log_file.read_bytes()[log_start:]):
         return AGAIN
@@ -344,19 +359,23 @@ def launcher_of(
         raise UserError(
             f"{job.name} needs {job.nodes} nodes, which only Slurm provides; set nodes = 1"
         )
+
     number = int(environ["SLURM_JOB_ID"])
     # This process runs on the first of the job's nodes, where the others are to meet.
     host = environ.get("SLURMD_NODENAME") or platform.node()
+
     # Below the ports that Linux hands out to other programs (32768 and up). It follows from the job's number, so that
     # two jobs on a node have different ports.
     port = 12_000 + number % 20_000
     torchrun += [f"--nnodes={job.nodes}", "--rdzv-backend=c10d"]
     torchrun += [f"--rdzv-endpoint={host}:{port}", f"--rdzv-id={number}"]
+
     # Nodes that read an image and import torch from a cold file system are ready minutes apart; by default torchrun
     # waits for one minute only.
     torchrun += ["--rdzv-conf=timeout=900,read_timeout=600", "-m", "clm_or_mlm"]
     srun = ["srun", f"--nodes={job.nodes}", f"--ntasks={job.nodes}"]
     srun += ["--ntasks-per-node=1", f"--cpus-per-task={job.cpus}"]
+
     # Without kill-on-bad-exit the other nodes would wait for a node that has failed.
     srun += [f"--gres={gres}:{job.gpus}", "--kill-on-bad-exit=1"]
     return srun, torchrun
@@ -450,8 +469,10 @@ def run_until(
                         stop.touch()
                     else:
                         _signal(process.pid, stop)
+
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=0.2)
+
             # Processes that the command has started may still be saving: wait until none of its group is left. Where
             # nothing was asked to save, there is nothing to wait for.
             while is_asked and _signal(process.pid, 0):
@@ -467,9 +488,11 @@ def run_until(
     code = process.returncode
     if code == 0:
         return 0
+
     # The clock or SIGUSR1 asked the command to stop.
     if is_asked and signal.SIGTERM not in received:
         return AGAIN
+
     # Whoever cancels a job sends SIGTERM to all its processes, so the command may end by it before it was asked.
     return STOPPED if received or code in _ENDED else code
 

@@ -168,6 +168,7 @@ class _Planner:
             tokenizer = "tokenizer"
             words = ("tokenizer", "--train", *settings.text, "--out", tokenizer)
             commands.append((*words, "--vocab", str(settings.train_tokenizer)))
+
         words = ("shards", "--source", *settings.text, "--tokenizer", tokenizer)
         commands.append((*words, "--out", "shards", *settings.shard_options))
         # Only the models of the target decide how much text is needed, so this is not `self.plan`.
@@ -207,6 +208,7 @@ class _Planner:
             else:
                 planned = self.stages[stage.name]
                 yield self._training(JOB_KINDS["stage"], stage.name, planned)
+
         last = self.stages[model.stages[-1].name]
         yield self._training(JOB_KINDS["model"], model.name, last)
 
@@ -248,6 +250,7 @@ class _Planner:
             hours, disk_bytes = costs.gpu_hours, costs.checkpoint_bytes
             # One more than are kept: the newest, to resume from, or the exported model.
             n_checkpoints = len(stage.keep) + 1
+
         if kind.goal:  # a model's job
             folder = f"pretraining/models/{name}"
             files = ["manifest.json", "config.json", "model.safetensors"]
@@ -318,6 +321,7 @@ class _Planner:
         keys = cell_runs(name, settings)
         shape = self.study.shapes[model.size]
         device = DEVICES[settings.device]
+
         # With `gpus_per_node = 0` fine-tuning computes on CPUs, and chooses its number of workers itself.
         gpus = min(settings.tuning_gpus, settings.gpus_per_node)
         runs_per_gpu = 1
@@ -339,6 +343,7 @@ class _Planner:
         needs = [marker("model", model.name)]
         if settings.make_datasets:
             needs.append(marker("data", "datasets"))
+
         # GPU hours of one learning rate and one seed, on all datasets of this job.
         hours = tuning_hours(shape, datasets, device, runs_per_gpu)
         return Job(
@@ -363,6 +368,7 @@ class _Planner:
         out = f"analysis/{target}"
         runs = f"{out}/runs.parquet"
         size = self._size()
+
         # A site that refuses --mem has memory_gb = 0, and then this job asks for none either.
         if self.settings.memory_gb:
             size["memory_gb"] = 8.0
@@ -414,6 +420,7 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
                 f"the study {study.name!r} lists no models; add `models = [...]` to its file"
             )
         return tuple(study.models.values())
+
     # The names of the models that each figure and table of the paper shows.
     paper = {f"figure{number}": names for number, names in FIGURE_MODELS.items()}
     paper |= {f"table{number}": names for number, names in TABLES.items()}
@@ -427,15 +434,18 @@ def models_of(target: str, study: Study) -> tuple[Model, ...]:
                 f"unknown target {target!r}; targets are figure1 to figure{max(FIGURE_MODELS)}, "
                 f"table2 to table{max(TABLES)}, all and names of models{near}"
             ) from None
+
     if not paper[target]:
         raise UserError(
             f"{target} shows no models; choose another figure or table of the paper"
         )
+
     # The models that the paper shows are those of its own study.
     if study.models is not MODELS:
         raise UserError(
             f"{target} is the paper's, but the study is {study.name!r}; use `all` or a model"
         )
+
     return tuple(study.model(name) for name in paper[target])
 
 
@@ -488,9 +498,11 @@ def _deciding(words: Iterable[str]) -> dict[str, list[str]]:
         if word.startswith("--"):
             option, equals, value = word.partition("=")
             has_value = bool(equals)
+
         values = values_of.setdefault(option, [])
         if has_value:
             values.append(value)
+
     return {
         option: values for option, values in values_of.items() if option not in _FREE
     }
@@ -502,6 +514,7 @@ def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...
     for model in models:
         words.append(model.start)
         words += [stage.data for stage in model.stages]
+
     folders = set()
     for word in words:
         # Other words are names on a hub, addresses, or paths below the study's folder, which an image shows anyway.
@@ -510,6 +523,7 @@ def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...
             before_star = word.partition("*")[0]
             folder = before_star.rpartition("/")[0]
             folders.add(folder or "/")
+
     return tuple(sorted(folders))
 
 

@@ -65,6 +65,7 @@ def text(start: Start) -> Iterator[CheckLine]:
     if not settings.text:
         said = "no text to pretrain on; set text = [...] in the settings (docs/hpc.md)"
         yield fail("text", said)
+
     for word in settings.text:
         needs_network = f"{word} needs network access"
         if not word.startswith("hf:"):
@@ -96,6 +97,7 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
     settings = start.settings
     if _has_shards(start):
         return
+
     # Is there one? Exactly one of the two settings is needed; a tokenizer is given or trained.
     if bool(settings.tokenizer) == bool(settings.train_tokenizer):
         fault = "no tokenizer; set"
@@ -103,6 +105,7 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
             fault = "two tokenizers; set either"
         keys = "tokenizer = ... or train_tokenizer = ... in the settings (docs/hpc.md)"
         yield fail("tokenizer", f"{fault} {keys}")
+
     if settings.tokenizer and not Path(settings.tokenizer).exists():
         said = (
             f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings"
@@ -116,6 +119,7 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
     except UserError as error:
         yield fail("tokenizer", f"tokenizer: {error}")
         return
+
     if not ids:
         return
     # Every size of the study has to hold the tokenizer's ids, also one that the target does not need: then the start is
@@ -126,6 +130,7 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
     if rows and ids > rows[smallest]:
         said = f"the tokenizer has {ids:,} ids, but {smallest} has rows for {rows[smallest]:,}"
         yield fail("tokenizer", f"{said}; use the study's, or correct `vocab`")
+
     for size in start.sizes:
         if ids < _FEW_IDS * rows[size]:
             said = (
@@ -166,6 +171,7 @@ def datasets(start: Start) -> Iterator[CheckLine]:
     settings = start.settings
     if settings.make_datasets:
         return
+
     # Without a folder of datasets, all of them are missing.
     missing = settings.needed_datasets
     where = "the settings name no folder (data = ...) with"
@@ -174,6 +180,7 @@ def datasets(start: Start) -> Iterator[CheckLine]:
         where = f"{place} lacks"
         manifests = {name: place / name / "manifest.json" for name in missing}
         missing = tuple(name for name in missing if not manifests[name].is_file())
+
     if missing:
         said = f"{where} {', '.join(missing)}; download them: clm-or-mlm fetch"
         yield fail("datasets", said)
@@ -197,6 +204,7 @@ def gpus(start: Start) -> Iterator[CheckLine]:
     if settings.nodes * asked > 1 and _SLICE.search(settings.gres):
         said = f"gres {settings.gres} is a slice of a GPU (MIG), and slices cannot use NCCL; set gpus_per_node = 1"
         yield fail("GPUs", said)
+
     if start.profile == "slurm" or settings.runtime == "none":
         return
     # Jobs run on this machine: are there as many GPUs as the settings ask for?
@@ -268,6 +276,7 @@ def _short_files(needed: float, settings: StudySettings) -> str | None:
     for path in files:
         expands = _EXPANDS if path.suffix in _PACKED else 1.0
         size += expands * path.stat().st_size
+
     # A tokenizer that is trained here is byte-level, with a vocabulary of any size: at most every byte is a token.
     most = size if settings.train_tokenizer else size / _TOKEN_BYTES
     if not files or most >= needed:
@@ -305,6 +314,7 @@ def memory(start: Start) -> Iterator[CheckLine]:
     if not settings.gpus_per_node or not memory_gb:
         return
     batches = start.study.config.batches
+
     # Without the setting, training chooses a pass that fits. One sequence has to.
     microbatch = batches.microbatch or 1
     pass_tokens = microbatch * batches.max_length
@@ -364,6 +374,7 @@ def image(start: Start) -> Iterator[CheckLine]:
         said = f"{key} does not exist; correct `image_key` in the settings"
         yield fail("image", said)
         return
+
     if not start.workflow.image:
         return
     try:
@@ -376,6 +387,7 @@ def image(start: Start) -> Iterator[CheckLine]:
     except UserError as error:
         yield fail("image", str(error))
         return
+
     checkout = git_commit()
     if name != "full":
         said = f"{path} is the {name} image; jobs need the full one: make image-full"
@@ -392,13 +404,16 @@ def _refuse_no_image(path: Path, key: str) -> None:
     if not path.is_file():
         advice = "build it (make image-full) or leave --image out"
         raise UserError(f"{path} does not exist; {advice}")
+
     check_name(path)
     with path.open("rb") as file:
         # An image file begins with a launcher line of 32 bytes, then the format's name of 9.
         is_image = file.read(41)[32:] == b"SIF_MAGIC"
+
     if not is_image:
         advice = "copy it here again, or build it: make image-full"
         raise UserError(f"{path} is not a valid image file; {advice}")
+
     if key:
         try:
             # `list` runs the command to its end; its lines are not shown.

@@ -127,6 +127,7 @@ class StudyProgress:
             lines.append(
                 f"{used:,.1f} GPU hours used (node hours for jobs without GPUs)"
             )
+
         in_parts = [job for job in self.todo if job.parts > 1]
         if in_parts:
             longest = max(in_parts, key=lambda job: job.parts)
@@ -134,6 +135,7 @@ class StudyProgress:
                 f"{len(in_parts)} jobs exceed the limit of {longest.limit_hours:g} h and resume in the next job; "
                 f"{longest.name} takes {longest.hours:.0f} h in {longest.parts} parts"
             )
+
         return "".join(f"{line}\n" for line in lines)
 
     def _table(self) -> list[str]:
@@ -226,6 +228,7 @@ def progress_of(folder: Path) -> StudyProgress:
             unseen = unseen_words(job, attempt)
     except UserError as error:
         unseen = str(error)
+
     live = dict(queue.live)
     if caller:
         live |= _here(todo, folder)
@@ -246,6 +249,7 @@ def progress_of(folder: Path) -> StudyProgress:
             why = _why_failed(job, folder)
         if why:
             failed[job.marker] = why
+
     return StudyProgress(
         workflow=workflow,
         folder=folder,
@@ -282,6 +286,7 @@ def _why_failed(job: Job, folder: Path) -> str:
     refused = folder / job.refused
     if refused.is_file():
         return _text_of(refused).strip() or "no message"
+
     # The last words of Slurm's log of the job: its last two lines with any text.
     lines = [line.strip() for line in _text_of(folder / job.slurm_log).split("\n")]
     printed = [line for line in lines if line]
@@ -298,6 +303,7 @@ def _why_failed(job: Job, folder: Path) -> str:
         # It ran in the process of a call. If it was stopped, or killed together with this call, the study was
         # interrupted, and the next call resumes: that is no failure.
         is_failed = bool(last.end) and last.code not in (0, AGAIN, STOPPED)
+
     if not is_failed:
         return ""
     how = f"ended with exit code {last.code}" if last.end else "was killed"
@@ -350,4 +356,5 @@ def shortages(progress: StudyProgress) -> list[str]:
             fault = f"{job.kind.name} {job.name} takes about {job.hours:.1f} h and cannot resume"
             limit = f"but the limit is {job.limit_hours:g} h"
             lines.append(f"{fault}, {limit}; raise limit_hours or cpus")
+
     return lines

@@ -134,12 +134,14 @@ class Site(FileSettings):
                 f"unknown device {self.device!r}; devices are {', '.join(DEVICES)}"
                 f"{nearest(self.device, DEVICES)}"
             )
+
         for place in self.binds:
             # SOURCE:DESTINATION would show a folder under another path than the one that other settings name.
             if ":" in place or not place.startswith(("/", "$")):
                 raise UserError(
                     f"binds: {place!r} is not one folder; give its full path, or one that begins with $NAME"
                 )
+
         if not 1 <= self.tuning_gpus <= max(1, self.gpus_per_node):
             raise UserError(
                 f"tuning_gpus must be from 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a "
@@ -203,12 +205,14 @@ class StudySettings(Site):
                 raise UserError(
                     f"tuning_options: {word} runs a model's code, which no file may ask for; remove it"
                 )
+
         for name in self.datasets:
             get_dataset(name)  # refuses an unknown name
         if not (self.datasets and self.learning_rates and self.seeds):
             raise UserError(
                 "datasets, learning_rates and seeds need at least one entry each"
             )
+
         # The functions `learning_rates` and `seeds_of` refuse a value that cannot be one, and return each value once.
         # How often a value is listed is counted in the field, which still has it as often as the file.
         lists = {
@@ -246,15 +250,18 @@ def load_settings(path: Path | None, site: str = "") -> StudySettings:
     if path is not None:
         folder = path.parent.resolve()
         values = read_toml(path)
+
     # A site's path on the command line starts from the current folder, one in the file from the file's folder.
     site_file = ""
     if site:
         site_file = _absolute(Path(), site)
     elif values.get("site"):
         site_file = _absolute(folder, str(values["site"]))
+
     if site_file:
         values = _merged(_site_values(Path(site_file)), values | {"site": site_file})
     settings = read_settings(StudySettings, _by_kind(values), str(path or ""))
+
     # A site's file has none of these paths, so they all start from the folder of the study's file.
     paths = {key: getattr(settings, key) for key in _PATHS}
     absolute = {key: _absolute(folder, path) for key, path in paths.items() if path}
@@ -273,11 +280,13 @@ def _site_values(site_file: Path) -> dict[str, Any]:
         raise UserError(
             f"{site_file} does not exist; a site is a TOML file of your own (docs/hpc.md)"
         ) from None
+
     study_keys = keys_of(StudySettings).keys() - keys_of(Site).keys()
     for key in sorted(study_keys.intersection(values)):
         raise UserError(
             f"{site_file}: a site's file cannot set {key!r}; set it in the study's own file (--settings)"
         )
+
     # Read only to check them, so that the sentence on a wrong value names this file and not the study's.
     read_settings(Site, _by_kind(values), str(site_file))
     return values
@@ -301,6 +310,7 @@ def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
     jobs = values.get("jobs", {})
     if not isinstance(jobs, dict):  # `read_settings` refuses it
         return values
+
     # Tables in [jobs] are settings of one kind of jobs, all other values settings of all kinds.
     kinds = {name: table for name, table in jobs.items() if isinstance(table, dict)}
     for name in kinds:
@@ -308,10 +318,12 @@ def _by_kind(values: dict[str, Any]) -> dict[str, Any]:
             raise UserError(
                 f"unknown kind of job {name!r}; kinds are {', '.join(QUEUES)}"
             )
+
     shared = {key: value for key, value in jobs.items() if key not in kinds}
     # The site's account holds for all kinds that do not name their own.
     if "account" in values:
         shared = {"account": values["account"]} | shared
+
     # A setting of one kind of jobs overrides the setting for all kinds.
     return values | {"jobs": {name: shared | kinds.get(name, {}) for name in QUEUES}}
 

@@ -69,19 +69,23 @@ def answer(assessment: Assessment) -> Answer:
     source = assessment.source
     tried = splits_tried(judged)
     main = judged[ANSWER]
+
     # The small networks of a toy study, shown in the places of the paper's models.
     stand_ins = source.stand_ins is not None
     # Would the answer stay if every model were pretrained again?
     pretraining = ""
+
     # An arm is a model that was pretrained several times. With arms, the test's seeds are pretrainings, so
     # that its result already allows for pretraining again.
     survives_pretraining = source.has_arms
+
     # The spreads that others measured are of networks of the paper's sizes, not of stand-ins. For stand-ins
     # without arms nothing says that the answer would stay, so that a positive answer is "Probably".
     if not stand_ins and not source.has_arms:
         again = _pretrained_again(main, assessment)
         if again is not None:
             pretraining, survives_pretraining = again
+
     headline = _headline(
         main, tried, stand_ins=stand_ins, survives_pretraining=survives_pretraining
     )
@@ -89,6 +93,7 @@ def answer(assessment: Assessment) -> Answer:
     for share, finding in tried.items():
         name = finding.id
         splits.append(_split_line(share, judged[name], by_dataset[name]))
+
     return Answer(
         headline=headline,
         pretraining=pretraining,
@@ -107,12 +112,14 @@ def _cautions(assessment: Assessment) -> list[str]:
     main = assessment.judged[ANSWER]
     if not main.known:
         return []
+
     # How many parts hold, by what is tested at the same time.
     cautions = _among(assessment.judged)
     # The mean if the tasks, or the datasets, are a random sample.
     over_tasks = _over_places(main, assessment)
     over_datasets = _over_places(assessment.judged_by_dataset[ANSWER], assessment)
     cautions += _as_samples({"tasks": over_tasks, "datasets": over_datasets})
+
     # `shared_trunks` gives a clause without a capital or a full stop; empty where no models share a trunk.
     shared = shared_trunks(result.comparison for result in main.known_comparisons)
     if shared:
@@ -152,6 +159,7 @@ def _headline(
     if stand_ins:
         where = "at equal budget in these stand-ins for the paper's models"
         scope = ""  # the scope names the paper's sizes and steps
+
     splits = ""
     if len(tried) > 1:
         splits = f" and the {_number(len(tried))} splits tried"
@@ -160,11 +168,13 @@ def _headline(
     if not main.known:
         return f"Open: this source does not say whether {pair} beats MLM alone: {main.missing}."
     comparisons = f"{main.parts} comparisons"
+
     # The source lacks scores for some of them.
     if main.known < main.parts:
         comparisons = (
             f"the {main.known} comparisons (of {main.parts}) that this source allows"
         )
+
     # A last sentence on all comparisons together; the mean is None where fewer than two are known.
     mean_difference = ""
     if mean is not None and mean.known:
@@ -173,6 +183,7 @@ def _headline(
             f" Over all {main.known}, the mean difference is {mean.effect:+.1f} points [{mean.low:+.1f}, "
             f"{mean.high:+.1f}], the median {median:+.1f}."
         )
+
     # The headline itself: first words, counts, list of the comparisons, last sentence.
     lead = _lead(main, survives_pretraining=survives_pretraining)
     if not main.holds_in and not main.fails_in:
@@ -180,6 +191,7 @@ def _headline(
             f"{lead}: {where}, none of {comparisons} shows {pair} better or worse than MLM alone {level}."
             f"{mean_difference}"
         )
+
     higher = main.holds_in or "none"
     lower = main.fails_in or "none"
     return (
@@ -241,11 +253,13 @@ def _higher_where(judged: JudgedFinding) -> str:
     higher = shown_higher(judged)
     if not higher or judged.holds_in == judged.parts:
         return ""
+
     # Some comparison has a known length, since `higher` lists it, so that the maximum is one as well
     # (unknown: 0).
     longest = max(map(_steps, judged.known_comparisons))
     final = [result for result in _higher(judged) if _steps(result) == longest]
     gains = ", ".join(f"{result.effect:+.2f} on {result.task}" for result in final)
+
     # Higher only after shorter trainings: there are no gains at the longest.
     if not gains:
         return f" Higher: {higher}."
@@ -271,6 +285,7 @@ def _lead(main: JudgedFinding, *, survives_pretraining: bool) -> str:
         if main.outcome == HOLDS.name:
             return f"{sure}, but start with CLM"
         return "Sometimes, starting with CLM"
+
     if _half_fail(main):
         return f"{sure}, and without CLM first"
     if main.fails_in:
@@ -307,6 +322,7 @@ def _pretrained_again(
     smallest, largest = spreads[0], spreads[-1]
     sizes = sorted({round(spread.parameters) for spread in alike})
     millions = _range(sizes)
+
     # Where comparisons are shown in both directions, the answer is about the higher ones.
     direction = "higher" if main.holds_in else "lower"
 
@@ -318,6 +334,7 @@ def _pretrained_again(
     moved = [_moved(assessment, sd) for sd in (smallest, largest)]
     # The larger spread leaves fewer: sorted, since the sentence says `1 to 2`.
     still_shown = sorted(map(shown, moved))
+
     # The same without a correction for the shares of CLM that were tried.
     shown_alone = sorted(shown(finding.alone) for finding in moved)
     # The sentence: what was measured, how many comparisons it leaves, up to which spread the mean stays.
@@ -334,6 +351,7 @@ def _pretrained_again(
     if main.mean is not None and limit:
         side_of_0 = "above" if main.mean.effect > 0 else "below"
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
+
     # The answer survives if its first words would stay with either spread: they rest on the outcome of the
     # statement or, where CLM first is worse, on half of the comparisons (`_lead`).
     if main.holds_in:
@@ -341,6 +359,7 @@ def _pretrained_again(
         survives = still_shown[0] > 0 and same_outcome
     else:
         survives = all(map(_half_fail, moved))
+
     return f"{words}.", survives
 
 
@@ -364,6 +383,7 @@ def _mean_up_to(mean: Result | None, assessment: Assessment) -> float:
     if mean is None or not mean.known:
         return 0.0
     comparison = mean.comparison
+
     # The mean is over many models and tasks. If these varied independently, luck would average out; this is
     # the other end, at which models of one trunk move together, and so do all tasks.
     sharing = SHARED_LUCK["trunks and tasks"]
@@ -437,17 +457,20 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
             answer_ps = ps
         elif finding.id != "F8":  # F8 rests on the same comparisons as the answer
             ps_by_family[family] += ps
+
     # The other splits are not findings, and are left out where all findings are tested together.
     ps_of_findings: list[float] = []
     for family, ps in ps_by_family.items():
         if family != ANSWER:
             ps_of_findings += ps
+
     # By words for what is tested together with the parts of the answer, the p's of these other parts. The
     # first has none: the parts of the answer alone.
     others_by_scope: dict[str, list[float]] = {"at this split alone": []}
     if ps_by_family[ANSWER]:
         splits = _number(len(splits_tried(judged)))
         others_by_scope[f"of the {splits} splits"] = ps_by_family[ANSWER]
+
     two_stage = f"of the findings on {FAMILIES['two-stage']}"
     others_by_scope[two_stage] = ps_by_family["two-stage"]
     others_by_scope["of all findings"] = ps_of_findings
@@ -456,11 +479,13 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
         adjusted = holm([*answer_ps, *others])
         # Only the parts of the answer, which come first, are counted.
         shown = sum(p <= ALPHA for p in adjusted[: len(answer_ps)])
+
         # Where no part of the answer is shown when these are tested alone, none is shown among more tests:
         # there is nothing to list.
         if not others and not shown:
             return []
         counts.append(f"{shown} for the {len(adjusted)} {words}")
+
     listed = "; ".join(counts)
     return [f"Comparisons shown at {SPLIT} %, by what the correction covers: {listed}."]
 
@@ -489,6 +514,7 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
     effects = np.array([result.effect for result in results])
     errors = np.array([result.error for result in results])
     combined = combine_effects(effects, errors**2)
+
     # Hartung and Knapp multiply the variance by how far the effects scatter, relative to what is expected. Where they
     # happen to agree, this factor is below 1; the error must not fall below what the effects' own errors give.
     scale = max(1.0, combined.scale_hksj_re)

@@ -86,6 +86,7 @@ def effects_by_dataset(
     for comparison in comparisons(finding.body):
         if isinstance(comparison, Contrast):
             contrasts[comparison] = None
+
     effects: list[DatasetEffects] = []
     for contrast in contrasts:
         is_of_averages = all(term.dataset == AVERAGE for term in contrast.terms)
@@ -98,16 +99,20 @@ def effects_by_dataset(
             result = result_of(_on(contrast, {task: name}))
             if result.known:
                 single[name] = result
+
         if not single:
             continue
         without: dict[str, Result] = {}
+
         # The mean without one dataset is comparable to the average only where all datasets are known.
         if len(single) == len(names) > 1:
             for name in names:
                 others = [other for other in names if other != name]
                 without[name] = result_of(_mean_of(contrast, others))
+
         average = result_of(contrast)
         effects.append(DatasetEffects(average=average, single=single, without=without))
+
     return effects
 
 
@@ -146,13 +151,16 @@ def _by_dataset(node: Node, datasets_of: Datasets) -> Node:
         return _mean_by_dataset(node, datasets_of)
     copies: list[Node] = []
     names_by_task = [datasets_of(task) for task in node.tasks]
+
     # About one task: a copy for each dataset. Across two tasks (F2): one for every pair of their datasets.
     for names in itertools.product(*names_by_task):
         dataset_of = dict(zip(node.tasks, names, strict=True))
         copies.append(_on(node, dataset_of))
+
     if not copies:
         # The source has no dataset of a task: the statement stays about the task's average, and is unknown.
         return node
+
     if len(copies) == 1:
         return copies[0]
     return all_of(node.label, copies)
@@ -176,6 +184,7 @@ def _rule_by_dataset(rule: AtLeast, datasets_of: Datasets) -> AtLeast:
         # rise that make one U (`both_of`) are on the same dataset.
         copies = [_placed(rule, {task: name}) for name in datasets_of(task)]
         return all_of(rule.label, copies or [rule])
+
     parts = _parts_by_dataset(rule, datasets_of)
     count = rule.count
     # The rule is about several tasks. "Somewhere" (one of n) stays one; "most tasks" (3 of 4) becomes most datasets

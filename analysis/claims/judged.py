@@ -234,6 +234,7 @@ class JudgedFinding(JudgedStatement):
             is_against = True
         else:
             is_against = self.fails_in > 0 or self.direction == "against"
+
         branch = self.branch
         decides = branch.decides_against if is_against else branch.decides_for
         # Where the source lacks too many parts, one of the lacking comparisons decides, with a p of 1. That
@@ -277,11 +278,13 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
     for finding, branch in trees:
         if branch.known:
             families.setdefault(finding.family, {})[finding.id] = branch
+
     # By id each whole finding with its p's after adjustment: it is a part of its family here.
     whole_of: dict[str, JudgedPart] = {}
     for members in families.values():
         wholes = _adjusted(list(members.values()))
         whole_of.update(zip(members, wholes, strict=True))
+
     # Then the parts of each finding, adjusted over the parts that are counted together.
     judged: dict[str, JudgedFinding] = {}
     for finding, branch in trees:
@@ -291,12 +294,14 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
         for rival in finding.rivals:
             parts_of_rivals += judge_node(rival, result_of).known_units
         tested = _adjusted([*own_parts, *parts_of_rivals])
+
         # A finding of which the source says nothing keeps its p's, which are 1, and is in no family.
         p_for, p_against, holm_over = branch.p_for, branch.p_against, 0
         if branch.known:
             whole = whole_of[finding.id]
             p_for, p_against = whole.p_for_holm, whole.p_against_holm
             holm_over = len(families[finding.family])
+
         judged[finding.id] = JudgedFinding(
             finding=finding,
             branch=branch,
@@ -308,6 +313,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
             counted=tested[: len(own_parts)],
             tested=len(tested),
         )
+
     return judged
 
 

@@ -47,6 +47,7 @@ def owned_pairs(
         # A finding that compares none of these models with another of them has none of their differences.
         if any(compared.issuperset(comparison.models) for comparison in in_finding):
             relevant.append(finding)
+
     owned: dict[tuple[str, frozenset[str]], OwnedPair] = {}
     # Findings may be left out here: a part is counted among the parts of its own finding and of the finding's
     # rivals. Which findings are judged together moves only the p's of whole findings, which are not used.
@@ -64,6 +65,8 @@ def owned_pairs(
             [first], [second] = comparison.sides  # the first is claimed to be ahead
             ahead = {HOLDS.name: first, FAILS.name: second}.get(part.counted, "")
             key = comparison.tasks[0], frozenset((first, second))
+
             # An earlier finding that counts the pair keeps it.
             owned.setdefault(key, OwnedPair(name, judged.tested, ahead))
+
     return owned

@@ -100,12 +100,14 @@ def with_pretraining_spread(
         for term in comparison.terms:
             unit = sharing.unit(term)
             weight_of[unit] = weight_of.get(unit, 0.0) + term.weight
+
         variance = base.error**2
         added = sd**2 * math.fsum(weight**2 for weight in weight_of.values())
         # Weights that cancel leave a remainder of binary arithmetic, which is no variance.
         if added < 1e-12:
             return base
         total = variance + added
+
         # Satterthwaite: only the seeds' variance is estimated, so it alone limits the degrees of freedom.
         df = math.inf
         if variance > 0 and math.isfinite(base.df):
@@ -114,6 +116,7 @@ def with_pretraining_spread(
         wider = contrast_result(
             comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds
         )
+
         # With the greater degrees of freedom, or with another distribution than the source's own (a bootstrap
         # has no Student's t), "wider" may come out narrower: of the p's for and against, and of the ends of
         # the 95 % interval, the more cautious one counts. The 90 % interval and the p of "no difference" are

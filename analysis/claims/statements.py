@@ -190,6 +190,7 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     averaged = directed or with_margin or contrasts
     if not averaged:
         return None
+
     # A difference in points and a slope have no common mean: only the contrasts in the most frequent unit are averaged.
     units = Counter(one.unit for one in averaged)
     [(unit, _)] = units.most_common(1)
@@ -202,6 +203,7 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
         for term in contrast.terms:
             weight = sign * term.weight / len(averaged)
             weighted_terms.append(replace(term, weight=weight))
+
     weights = weights_of(weighted_terms)
     if not weights:  # every contrast and its reverse: all weights cancel
         return None
@@ -209,10 +211,12 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     for (model, task, dataset), weight in weights.items():
         term = Term(weight=weight, model=model, task=task, dataset=dataset)
         terms.append(term)
+
     low, high = 0.0, math.inf
     if not directed:  # the claimed range of a mean is the mean of the ranges
         low = math.fsum(one.low for one in averaged) / len(averaged)
         high = math.fsum(one.high for one in averaged) / len(averaged)
+
     # What the mean is over, in words. In the catalogue, a contrast that is averaged alone beside others
     # always claims a direction: in F4, F11, F12 and F13, whose other contrasts claim a margin or a range.
     label = f"mean of {len(averaged)} comparisons, in the claimed direction"

@@ -132,6 +132,7 @@ def judge_node(node: Node, result_of: ResultOf) -> Branch:
             decides_against=result,
             result=result,
         )
+
     parts = tuple(judge_node(part, result_of) for part in node.parts)
     units = list(parts)  # the parts that are tested and counted
     needed = node.count
@@ -142,12 +143,14 @@ def judge_node(node: Node, result_of: ResultOf) -> Branch:
         for part in parts:
             units += part.units if joins(part.node) else [part]
         needed = len(units)
+
     p_for, deciding_for = _decided(units, needed, attrgetter("p_for"))
     # "At least k of n hold" is wrong when at least n - k + 1 of them do not hold.
     enough_to_fail = len(units) - needed + 1
     p_against, deciding_against = _decided(
         units, enough_to_fail, attrgetter("p_against")
     )
+
     # A fall and a rise make one U: a larger statement counts such a `whole` as one part.
     counted = () if node.whole else tuple(units)
     # The part that decides may have parts itself, of which one contrast decides.

@@ -78,6 +78,7 @@ def how_tested(
             fewest_of[result.interval] = min(
                 fewest_of.get(result.interval, seeds), seeds
             )
+
     # Where no comparison has such an interval, the sentence is about the one asked for, with the paper's
     # number of seeds.
     if not fewest_of:
@@ -96,12 +97,14 @@ def how_tested(
             test += " (Welch's t with fewer than five models)"
         if INTERVALS[interval].needs_instances:
             over = "fine-tuning seeds and test instances"
+
     clauses = [test]
     # Then the coverages, which were simulated for means, not for every contrast.
     for name, count in fewest_of.items():
         words = coverage_words(name, count)
         if words:
             clauses.append(f"the {name} interval of a single mean {words}")
+
     kinds = ", ".join(fewest_of)
     return (
         f"Tests and {LEVEL_IN_WORDS} intervals ({kinds}): {'; '.join(clauses)}.",
@@ -123,10 +126,12 @@ def count_outcomes(findings: Iterable[JudgedFinding]) -> str:
         singular, plural = outcome.counted
         if count:
             parts.append(f"{count} {singular if count == 1 else plural}")
+
     lacking = 0  # open findings of which the source lacks a comparison
     for finding in judged:
         if finding.outcome == OPEN.name and finding.missing:
             lacking += 1
+
     # "Open" is the last of the outcomes, and so the last of the parts.
     if lacking:
         parts[-1] += f" ({lacking} for lack of scores in this source)"
@@ -146,6 +151,7 @@ def verdict_in_words(judged: JudgedFinding) -> str:
         if judged.parts == 1:
             parts_hold = "the only part holds"
         return f"{parts_hold}, not after correction ({format_p(judged.p_for_holm)})"
+
     # `judged.verdict` says all there is, unless the whole is not decided although some of its parts fail.
     # Then the verdict is "open" or "holds in k of n", and the failing parts are added.
     is_decided = judged.outcome not in (IN_PART.name, OPEN.name)
@@ -178,6 +184,7 @@ def readout(judged: JudgedFinding) -> str:
         remark = (
             f"; without correction {uncorrected_hold} hold and {uncorrected_fail} fail"
         )
+
     holds = f"none of {judged.of} shown to hold"
     if judged.holds_in:
         holds = f"holds in at least {judged.holds_in} of {judged.of}"
@@ -211,6 +218,7 @@ def seeds_that_decide(result: Result) -> int | None:
     for end in (claimed.low, claimed.high):
         if math.isfinite(end):
             distances.append(abs(result.effect - end))
+
     distance = min(distances, default=0.0)
     if not (_has_error(result) and distance > 0):
         return None
@@ -219,6 +227,7 @@ def seeds_that_decide(result: Result) -> int | None:
     seeds = min(result.seeds)
     # A test within seeds has seeds - 1 degrees of freedom; Welch's test has more.
     is_paired = result.df <= seeds - 1
+
     # That an effect is inside a range, or above a margin, is shown by one-sided tests at `ALPHA`; these need as many
     # seeds as a two-sided test at twice that level, which is what `seeds_needed` plans.
     is_inside = not claimed.has_direction and claimed.holds(result.effect)
@@ -255,10 +264,12 @@ def sentence(judged: JudgedFinding) -> str:
         return f"{verdict}: {judged.missing}."
     counts = readout(judged)
     parts = [f"{verdict}: {counts}."]
+
     # Where the verdict is only "holds in 6 of 12", the counts say the same ("holds in at least 6 of 12,
     # ..."), so that the verdict need not come first.
     if words == f"holds in {judged.holds_in} of {judged.known}{judged.not_run}":
         parts = [f"{_capitalised(counts)}."]
+
     # By labels, since a finding may name one comparison in several of its parts.
     if judged.missing:
         computed = _count_of_labels(judged.known_comparisons)
@@ -266,6 +277,7 @@ def sentence(judged: JudgedFinding) -> str:
         parts.append(
             f"{computed} of {planned} comparisons can be computed; {judged.missing}."
         )
+
     # Without this sentence, a p below 0.05 next to a verdict that is not "holds" or "fails" would look like a mistake.
     if judged.p_raw <= ALPHA < judged.p_holm:
         way = "fails" if judged.direction == "against" else "holds"
@@ -274,11 +286,13 @@ def sentence(judged: JudgedFinding) -> str:
             f"The whole statement {way} on its own (p {p}) but not after Holm's adjustment over "
             f"the {judged.holm_over} findings of its family ({adjusted})."
         )
+
     parts.append(_effects(judged))
     if judged.outcome == OPEN.name:
         seeds = seeds_in_words(judged.decisive, "that comparison")
         if seeds:
             parts.append(f"{seeds} if its effect is as large as observed (power 80 %).")
+
     return " ".join(filter(None, parts))
 
 
@@ -300,6 +314,7 @@ def three_lines(judged: JudgedFinding, scope: str) -> tuple[str, str, str]:
     if not judged.known:
         not_tested = f"Not tested: {judged.missing}."
         return first_line, not_tested, finding.remark or scope
+
     p, adjusted = p_texts(judged)
     counts = _capitalised(readout(judged))
     certainty = (
@@ -320,6 +335,7 @@ def _effects(judged: JudgedFinding) -> str:
         if shared:
             mean_of += f"; {shared}"
         parts.append(f"Mean: {format_effect(mean)} {mean.unit} ({mean_of}).")
+
     parts.append(
         f"Most adverse: {decisive.label}, {format_effect(decisive)} {decisive.unit} (claimed: {decisive.claimed})."
     )

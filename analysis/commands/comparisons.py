@@ -66,6 +66,7 @@ def compare(
         raise UserError(
             f"--margin {margin:g}: a region of practical equivalence must be wider than 0"
         )
+
     from analysis.comparisons.comparison import compare as compared
     from analysis.comparisons.comparison import compare_table
     from analysis.comparisons.comparison_report import comparison_document
@@ -84,16 +85,19 @@ def compare(
         folder_as_table = table_of_folder(path, table) if path.is_dir() else None
         if folder_as_table is not None:
             scores_as_text, notes = folder_as_table
+
     # A table of scores.
     if scores_as_text is not None:
         if replicates:
             raise UserError(
                 "--replicates is for runs; in a table of scores a pretraining can be a seed"
             )
+
         if source.study is not None:
             raise UserError(
                 "--study is for runs; a table of scores may have any models"
             )
+
         scores = read_scores(
             scores_as_text,
             table,
@@ -104,11 +108,13 @@ def compare(
         result = compare_table(scores, models, score, margin=margin)
         write(comparison_document(result, full=full), format, out)
         return
+
     # Runs, or the paper's printed cells.
     if table != TableOptions():
         raise UserError(
             f"--columns, --spread and --lower-is-better are for a table of scores, and {source.source} is none"
         )
+
     # If all models are named as the paper's, the released runs of those that the cache lacks are fetched. A pattern or
     # another name stands for runs that are there already.
     only_paper_models = set(models) <= set(MODELS) and not replicates

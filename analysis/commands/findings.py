@@ -84,11 +84,14 @@ def choose(ids: Sequence[str] | None) -> list[str]:
             without_letter = name.lower().rstrip("abcde")  # f5 for F5a
             if lower in (name.lower(), without_letter):
                 matching.append(name)
+
         if not matching:
             raise UserError(
                 f"unknown finding {word!r}; the findings are {', '.join(_NAMES)}{nearest(word.upper(), _NAMES)}"
             )
+
         chosen += matching
+
     return [name for name in _NAMES if name in chosen]
 
 

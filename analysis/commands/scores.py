@@ -58,6 +58,7 @@ def scores(
         raise UserError(
             f"--format {format} is binary: write it to a file with --out scores.{format}"
         )
+
     from analysis.tables.render import scores_document
 
     opened = source.open(need_instances=score.method.needs_instances)
@@ -65,6 +66,7 @@ def scores(
         if name not in (AVERAGE, *TASKS):
             # The datasets are a registry, in which looking up an unknown name raises a `UserError`.
             _ = opened.datasets[name]
+
     frame = opened.scores(opened.with_interval(score))
     models_with_scores = list(dict.fromkeys(frame["model"]))
     for name in model:
@@ -72,11 +74,13 @@ def scores(
             hint = nearest(name, models_with_scores)
             hint = hint or "; leave --model out to see all models"
             raise UserError(f"{source.source} has no scores of {name!r}{hint}")
+
     if model:
         frame = frame[frame["model"].isin(model)]
     if dataset:
         # The option also takes tasks and `average`.
         frame = frame[frame["dataset"].isin(dataset) | frame["task"].isin(dataset)]
+
     write(scores_document(frame, opened), format, out)
 
 
@@ -119,19 +123,23 @@ def table(
                     f"there is no table {word!r}; give numbers from 1 to {max(models_by_table)}, or all"
                 )
         numbers = [int(word) for word in number]
+
     models: list[str] = []
     for table_number in numbers:
         # `build_table` refuses a number of no table.
         models += models_by_table.get(table_number, ())
+
     # The scores of these models.
     opened = PUBLISHED
     scores = None  # recomputed ones, which printed cells do not have
+
     # Table 1 has settings but no models: it needs no source.
     if models:
         opened = source.open(models, need_instances=score.method.needs_instances)
         settings = opened.with_interval(score)  # refuses what the source cannot give
         if not opened.is_published:
             scores = opened.scores(settings)
+
     for table_number in numbers:
         document = table_document(build_table(table_number, scores, source=opened))
         if out is None:
@@ -143,6 +151,7 @@ def table(
             record = provenance_path(path)
             content = document_bytes(document, format)
             hashes = {path.name: sha256_bytes(content)}
+
             # Refused, before anything is written: another's file under one of the two names, and a table that
             # was changed since an earlier call wrote it. The record of provenance itself is written as well,
             # but its hash is not in it, so that here it has an empty one.
@@ -175,6 +184,7 @@ def audit(
     # Any model is accepted: of those that the paper does not print, it is audited how their runs were made.
     opened = replace(source, add_model=("*",)).open()
     provenance = None if opened.store is None else audit_provenance(opened.store)
+
     # Whether the runs were made in different ways.
     mixed = provenance is not None and bool(provenance.mismatches)
     if opened.stand_ins is not None:
@@ -185,6 +195,7 @@ def audit(
             )
         write(runs_of_stand_ins(opened, provenance), format, out)
         return int(mixed)
+
     result = audited(opened, selection=selection)
     write(audit_document(result, provenance), format, out)
     if out is not None:
@@ -192,4 +203,5 @@ def audit(
         if provenance is not None:
             # The last line is the sum: how many mismatches and failed runs there are.
             sys.stdout.write(f"{provenance_lines(provenance)[-1]}\n")
+
     return int(result.differs or mixed)

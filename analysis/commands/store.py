@@ -60,6 +60,7 @@ def ingest(
     except RefusedStoreError as refused:
         _log_problems(refused.problems)
         raise
+
     _log_problems(read.problems)
     runs = read.runs
     log_doubts(str(store), len(runs), read.unsealed, read.differences)
@@ -87,6 +88,7 @@ def _log_problems(problems: Sequence[Problem]) -> None:
             for problem in of_kind:
                 logger.warning("%s", problem)
             continue
+
         for problem in of_kind[:_MOST_LOGGED]:
             logger.info("%s", problem)
         not_logged = len(of_kind) - _MOST_LOGGED

@@ -59,6 +59,7 @@ class ArmScores:
         parts = [(place.task, place.dataset)]
         if place.task == ALL:
             parts = [(task, AVERAGE) for task in tasks]
+
         # For each arm the scores by seed of each pretraining.
         arms: list[list[Array]] = []
         counts: list[int] = []  # seeds of every pretraining
@@ -69,9 +70,11 @@ class ArmScores:
             if len(pretrainings) > 1:
                 arms.append(pretrainings)
                 counts += map(len, pretrainings)
+
         n_seeds = min(counts, default=0)
         if n_seeds < 2:
             return None
+
         # The estimate takes the same number of seeds of every pretraining: as many as the one with the fewest has.
         balanced = []
         for pretrainings in arms:

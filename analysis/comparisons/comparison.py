@@ -108,6 +108,7 @@ def compare(
         by_pretraining = ArmScores.of(runs, arms, settings.selection)
         source = replace(source, runs=with_arms(runs, arms, settings.selection))
         names = [*names, *replicates]
+
     # The comparison, to which arms add the spreads between and within pretrainings.
     contestants = contestants_of(source, names, settings)
     result = _compared(contestants, settings, margin=margin, label=source.label)
@@ -117,14 +118,17 @@ def compare(
             pair = (difference.first, difference.second)
             spreads = by_pretraining.spreads(pair, difference.place, contestants.tasks)
             differences.append(replace(difference, spreads=spreads))
+
         result = replace(
             result, differences=tuple(differences), replicates=tuple(replicates)
         )
+
     # What only the source can say of the datasets that were compared.
     places = [difference.place for difference in result.differences]
     datasets = in_order({place.dataset for place in places if place.is_dataset})
     floors = source.floors_in_words(datasets)
     metrics = source.own_metrics(datasets)
+
     # Models with several pretrainings in the source that were not made an arm: only one of these is compared.
     arms_left = {} if source.runs is None else arms_of(source.runs)
     repeats = []
@@ -132,6 +136,7 @@ def compare(
         arm, _ = arm_of(name)
         if arm in arms_left:
             repeats.append(name)
+
     return replace(
         result,
         source=source_words,
@@ -202,7 +207,9 @@ def _compared(
                 reverse=not contestants.lower_is_better,
             )
             contestants = replace(contestants, models=tuple(ordered))
+
         differences = against(contestants, contestants.models[0], margin=margin)
+
     notes = tuple(_notes(label, contestants, differences, settings))
     return Comparison(
         source=label,
@@ -235,12 +242,14 @@ def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]
             model, _ = arm_of(name)  # the name without the ending of a pretraining
             if model == pattern or fnmatch.fnmatchcase(name, pattern):
                 members.append(name)
+
         if len(members) < 2:
             raise UserError(
                 f"--replicates {pattern} matches {', '.join(members) or 'no model'}, but an arm needs at least two "
                 "pretrainings; give a name without its ending (NAME stands for NAME, NAME-s1 and NAME-s2) or a pattern "
                 "such as 'mine-s*' (names outside the released scheme also need --add-model)"
             )
+
         # Models that branch from one trunk share its pretraining, so that they are no independent repetitions.
         members_of = Counter(map(trunk_of, members))
         on_one_trunk = [name for name in members if members_of[trunk_of(name)] > 1]
@@ -249,13 +258,16 @@ def arms_in(runs: pd.DataFrame, patterns: Sequence[str]) -> dict[str, list[str]]
                 f"--replicates {pattern}: {', '.join(on_one_trunk):.200} come from one pretraining, of which an "
                 "arm takes one model"
             )
+
         in_another = [name for name in members if name in in_an_arm]
         if in_another:
             raise UserError(
                 f"--replicates {pattern}: already in another arm: {', '.join(in_another)}"
             )
+
         arms[pattern] = members
         in_an_arm.update(members)
+
     return arms
 
 
@@ -283,6 +295,7 @@ def with_arms(
     selected = select_runs(runs, selection)
     others = runs  # those of models in no arm
     rows_of_arms = []
+
     # Numbers of pretrainings are higher than all fine-tuning seeds, so that the two cannot be mistaken for each other.
     number_of_trunk: dict[str, int] = {}
     first_number = int(runs["seed"].max()) + 1
@@ -293,9 +306,11 @@ def with_arms(
             next_number = first_number + len(number_of_trunk)
             # A trunk that has a number keeps it.
             number_of[name] = number_of_trunk.setdefault(trunk_of(name), next_number)
+
         rows = _pretrainings(selected[selected["model"].isin(members)])
         rows = rows.assign(seed=rows["model"].map(number_of), model=arm_name)
         rows_of_arms.append(rows)
+
     return pd.concat([others, *rows_of_arms], ignore_index=True)
 
 
@@ -304,6 +319,7 @@ def _pretrainings(runs: pd.DataFrame) -> pd.DataFrame:
     scores = ["validation_score", "test_score"]
     by_cell = runs.groupby(CELL, as_index=False, observed=True)
     means = by_cell[scores].mean()
+
     # By cell (model, task, dataset) the keys of its runs, by which the scores of their test instances are found.
     keys_of: dict[tuple[str, ...], list[tuple[object, ...]]] = {}
     keys = records(runs, *run_key(runs))
@@ -311,6 +327,7 @@ def _pretrainings(runs: pd.DataFrame) -> pd.DataFrame:
         keys_of.setdefault(cell, []).append(key)
     members = [keys_of[cell] for cell in records(means, *CELL)]
     means[MEMBERS] = pd.Series(members, dtype=object)
+
     # Columns that are not averaged, such as `n_test`, are equal in all runs of a cell: any run gives them.
     one_run_each = runs.drop_duplicates(CELL)
     other_columns = one_run_each.drop(columns=scores)
@@ -348,6 +365,7 @@ def _notes(
             f"{', '.join(printed)}: no runs in {label}, so the paper's printed cells are used, and differences "
             "are tested by Welch's t test."
         )
+
     # What some models have no scores on.
     places_of_models = itertools.chain.from_iterable(contestants.places.values())
     all_places = places_in_order(places_of_models)
@@ -356,18 +374,22 @@ def _notes(
         for place in all_places:
             if place.is_dataset and place not in of_model:
                 absent.append(place.title)
+
         if absent:
             yield (
                 f"{model} has no score on {', '.join(absent)}, so it is not compared there or on their averages."
             )
+
     is_of_paper = any(place.dataset in DATASETS for place in all_places)
     # Only the paper's tasks have averages; a table of scores has none.
     has_averages = is_of_paper and not contestants.is_table
     if has_averages and OVERALL not in contestants.shared():
         yield "No difference over all tasks: it needs two tasks for which every model has all datasets."
+
     # Seeds: single ones, fewer than others have, the same scores twice, few against many.
     yield from _seed_notes(contestants, all_places, settings)
     yield from _copy_notes(contestants)
+
     # The mean over all tasks has as few seeds as one of its parts, and that part is named in its place.
     on_parts = [one for one in differences if one.place.task != ALL]
     uneven = [one for one in on_parts if few_against_many(one.result.seeds)]
@@ -377,6 +399,7 @@ def _notes(
             f"On {where}, two or three seeds are held against many, where Welch's t leads falsely too often: its "
             "degrees of freedom are those of the smaller sample."
         )
+
     # How the differences are to be understood. Findings are about the paper's models and averages, not about
     # a table's.
     if len(contestants.models) == 2 and not contestants.is_table:
@@ -388,6 +411,7 @@ def _notes(
             f"On {where}, models that score alike are not called practically equal: one of them is within the margin "
             "of 0, of 100 or of what a model gets without its input."
         )
+
     if not contestants.shared():
         yield "The models are in no order: no dataset is common to all of them."
     if settings.method.needs_instances and printed:
@@ -427,6 +451,7 @@ def _counted_notes(contestants: Contestants) -> Iterator[str]:
         outcome = f"{pair.ahead} ahead on" if pair.ahead else "open on"
         of_finding = tasks_of.setdefault((pair.finding, pair.tested), {})
         of_finding.setdefault(outcome, []).append(task)
+
     for (finding, tested), of_finding in tasks_of.items():
         clauses = []
         for outcome, tasks in of_finding.items():
@@ -446,6 +471,7 @@ def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
         if len(shared) > 1:
             yield "No mean over datasets: some have scores up to 1, others far above."
         return
+
     # This place equals OVERALL, but has a title with the number of datasets.
     mean = shared[shared.index(OVERALL)]
     # The models whose mean was taken within each seed: it is a cell of its own.
@@ -453,11 +479,13 @@ def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
     for model in contestants.models:
         if contestants.parts[model] == [(ALL, AVERAGE)]:
             within_seeds.append(model)
+
     how = "over datasets as independent cells"
     if len(within_seeds) == len(contestants.models):
         how = "within each seed, since all datasets have the same seeds"
     elif within_seeds:
         how += f", but of {', '.join(within_seeds)} within each seed"
+
     yield f"The {mean.title} is unweighted and taken {how}."
 
 
@@ -482,11 +510,13 @@ def _seed_notes(
                 single.setdefault(name, []).append(place.title)
             else:
                 counts[name] = count
+
         most = max(counts.values(), default=0)
         fewer = [f"{name} {count}" for name, count in counts.items() if count < most]
         if fewer:
             words = f"fewer seeds than the others' {most}: {', '.join(fewer)}"
             unequal.setdefault(words, []).append(place.title)
+
     consequence = "so the difference has no interval or p"
     # Intervals over test instances need no second seed.
     if settings.method.needs_instances:

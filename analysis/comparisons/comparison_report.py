@@ -73,6 +73,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
             body += [title, ""]
         label = f"compare{number or ''}"  # of LaTeX: compare, compare1, compare2...
         body += [_grid(rows, caption=caption, label=label, full=full), ""]
+
     body += footer(comparison, full=full)
     # For programs: a row for each difference, and everything else beside these rows in JSON.
     records = records_of(comparison)
@@ -225,6 +226,7 @@ def about(comparison: Comparison) -> str:
     else:
         order = f"{best} {_mean_of(comparison.over)} first"
         models = f"{len(contestants.models)} models, {order}."
+
     sentences = (
         models,
         comparison.read,
@@ -242,6 +244,7 @@ def _best(comparison: Comparison) -> str:
     if comparison.over is None:
         return ""
     leader = comparison.contestants.models[0]  # they are in the order of their means
+
     # Of many models, differences are those between the first and each other one, on every place that both
     # have: here they are taken on the widest.
     others_by_outcome: dict[str, list[str]] = {}
@@ -251,6 +254,7 @@ def _best(comparison: Comparison) -> str:
             others = others_by_outcome.setdefault(difference.outcome, [])
             others.append(difference.second)
             missing = missing or difference.result.missing
+
     # The leader has the best mean, so that no other model is ahead of it.
     words = {
         AHEAD: "ahead of",
@@ -263,6 +267,7 @@ def _best(comparison: Comparison) -> str:
         if outcome in others_by_outcome:
             others = others_by_outcome[outcome]
             clauses.append(f"{how} {first_of(others, _MOST_NAMED)}")
+
     if not clauses:
         return ""
     return f"{leader} has the best {_mean_of(comparison.over)}: {'; '.join(clauses)}."
@@ -285,15 +290,18 @@ def in_a_sentence(comparison: Comparison) -> str:
     # Several datasets without any mean: none of them can stand for all.
     if whole.place.is_dataset and len(comparison.differences) > _MOST_NAMED:
         return _counts(comparison)
+
     # The first clause: by how much one model is ahead of the other on the widest place.
     leader, other = whole.first, whole.second
     leader_ahead, other_ahead = AHEAD, BEHIND  # outcomes are said of the first model
     effect, low, high = whole.result.effect, whole.result.low, whole.result.high
+
     # The model that is ahead is the subject of the sentence; where none is, the sign stays as in the table.
     if whole.outcome == BEHIND:
         leader, other = other, leader
         leader_ahead, other_ahead = BEHIND, AHEAD
         effect, low, high = -effect, -high, -low
+
     by = _by(comparison, effect, low, high)
     on = _on(comparison, whole.place)
     words_unless_ahead = {
@@ -301,11 +309,13 @@ def in_a_sentence(comparison: Comparison) -> str:
         OPEN: "Open",
         UNKNOWN: f"Not tested ({whole.result.missing})",
     }
+
     # None where a model is ahead.
     unsure = words_unless_ahead.get(whole.outcome)
     clauses = [f"{leader} is ahead by {by} {on}"]
     if unsure:
         clauses = [f"{unsure} {on}: {leader} minus {other} is {by}"]
+
     # The other clauses: on which parts that is so, or not. The parts are averages where there are any.
     averages = [one for one in comparison.differences if not one.place.is_dataset]
     # A table of scores has only one average, the mean over all datasets: then the datasets are listed.
@@ -314,9 +324,11 @@ def in_a_sentence(comparison: Comparison) -> str:
     parts = [one for one in listed if one is not whole]
     untested = "not tested"
     reasons = {one.result.missing for one in parts if one.outcome == UNKNOWN}
+
     # One reason for all of them, which the first clause has not said yet.
     if len(reasons) == 1 and whole.outcome != UNKNOWN:
         untested += f" ({reasons.pop()})"
+
     # The parts have a clause for each outcome, in this order. Where no model is the subject of the sentence, a clause
     # has to name its own.
     words = {
@@ -326,6 +338,7 @@ def in_a_sentence(comparison: Comparison) -> str:
         OPEN: "open",
         UNKNOWN: untested,
     }
+
     # Averages are few, and are named. Of many datasets only the number is given.
     is_counted = not has_averages and len(parts) > _MOST_NAMED
     clauses += _clauses_of_parts(parts, words, is_counted=is_counted)
@@ -372,12 +385,14 @@ def _clauses_of_parts(
         for part in parts:
             if part.outcome == outcome:
                 titles.append(part.place.title.removesuffix(" average"))
+
         if not titles:
             continue
         where = ", ".join(titles)
         if is_counted:
             where = f"{len(titles)} of {len(parts)} datasets"
         clauses.append(f"{word} on {where}")
+
     return clauses
 
 
@@ -399,6 +414,7 @@ def _counts(comparison: Comparison) -> str:
     for outcome, word in words.items():
         if counts[outcome]:
             clauses.append(f"{word} on {counts[outcome]}")
+
     return f"Of {len(comparison.differences)} datasets: {'; '.join(clauses)}."
 
 
@@ -447,6 +463,7 @@ def _tabled_places(comparison: Comparison, *, full: bool) -> list[Place]:
     places = [difference.place for difference in comparison.differences]
     if full and comparison.contestants.is_table:
         return places_in_order(places)
+
     # A study with one dataset of a task has no averages: its datasets are the answer.
     if any(place.is_dataset for place in widest_place):
         return places_in_order([*places, *widest_place])
@@ -454,6 +471,7 @@ def _tabled_places(comparison: Comparison, *, full: bool) -> list[Place]:
     averages_in_order = places_in_order([*averages, *widest_place])
     if full:
         return averages_in_order
+
     # The last in order is the widest that the first model shares with another.
     return widest_place or averages_in_order[-1:]
 
@@ -470,6 +488,7 @@ def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
     head = rows[0]
     outcomes = [row[head.index("outcome")] for row in rows]
     is_pair = head[1] == "A"
+
     # By outcome the column of the mean that is bold; other outcomes have none.
     if is_pair:
         column_of = {"A ahead": 1, "B ahead": 2}
@@ -479,10 +498,12 @@ def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
     else:
         # The row of the first model itself has an empty outcome.
         column_of = dict.fromkeys(("", "open", "practically equal"), 1)
+
     cells = set()
     for row, outcome in enumerate(outcomes):
         if outcome in column_of:
             cells.add((row, column_of[outcome]))
+
     return cells
 
 
@@ -515,6 +536,7 @@ def _pair_rows(comparison: Comparison) -> list[list[str]]:
         row = [place.title, *means, *_test_cells(comparison, difference)]
         row += [f"±{difference.margin:.3g}", _outcome(difference), seeds, needed]
         rows.append(row + _spread_cells(comparison, difference))
+
     return rows
 
 
@@ -553,6 +575,7 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
             row = [difference.second, _mean(comparison, difference.second, place)]
             row += [*_test_cells(comparison, difference), _outcome(difference)]
             rows.append(row + _spread_cells(comparison, difference))
+
     return rows
 
 
@@ -570,6 +593,7 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         seeds_and_kinds.add((min(result.seeds), result.interval))
         if result.interval == POOLED.name:
             places_of_pools.append(difference.place)
+
     kinds = {kind for _, kind in seeds_and_kinds}
     lines = []
     if seeds_and_kinds:
@@ -577,6 +601,7 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
         words = caption_of(seeds_and_kinds, "; for a single mean, it ", cells)
         names = ", ".join(name for name in INTERVALS if name in kinds)
         lines.append(f"Intervals for differences ({names}): {words}.")
+
     # What the columns p, outcome and needed are; of many models the titles of the tables say it.
     if comparison.is_pair:
         tasks = (
@@ -594,12 +619,14 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
                 "Needed: seeds per model to detect a difference this large, or as large as the margin if that is "
                 "larger, in 80 of 100 studies."
             )
+
     # What the results are about: other pretrainings, other test instances. The notes and floors come last.
     lines += _pretraining_lines(comparison)
     if any(not INTERVALS[kind].needs_instances for kind in kinds):
         lines.append(
             "The intervals take the test instances as given; another sample of them moves scores as well."
         )
+
     return [*lines, *comparison.notes, *filter(None, [comparison.floors])]
 
 
@@ -613,6 +640,7 @@ def _pretraining_lines(comparison: Comparison) -> list[str]:
         lines.append(
             f"{', '.join(comparison.repeats)}: one of several pretrainings; `--replicates` compares over all of them."
         )
+
     if comparison.replicates:
         lines.append(
             f"{', '.join(comparison.replicates)}: several pretrainings as one arm. Its seeds are pretrainings, each "
@@ -622,6 +650,7 @@ def _pretraining_lines(comparison: Comparison) -> list[str]:
             f"{', '.join(_SPREADS)}: standard deviations between pretrainings, and between the fine-tuning seeds of "
             f"one, with {LEVEL_IN_WORDS} intervals, pooled over the arms in a row."
         )
+
     repeated = {*comparison.replicates, *comparison.repeats}
     once = [name for name in comparison.contestants.models if name not in repeated]
     # The seeds of a table may be pretrainings, so that nothing can be said of how often its models were pretrained.
@@ -632,6 +661,7 @@ def _pretraining_lines(comparison: Comparison) -> list[str]:
         which = "Each model"
     elif len(once) > 1:
         which = f"Each of {which}"
+
     lines.append(
         f"{which} was pretrained once, so the results do not generalise to other pretrainings."
     )

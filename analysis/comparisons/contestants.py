@@ -191,6 +191,7 @@ class Contestants:
         if score is None:
             return True
         low, high = score.estimate.interval()
+
         # The floor of a mean over datasets is the mean of their floors. Where none is known, it is 0.
         floors = [self.floors.get(part.dataset, 0.0) for part in parts]
         floor = sum(floors) / max(1, len(floors))
@@ -263,10 +264,12 @@ def contestants_of(
     if len(models) < 2:
         chosen = f"only {models[0]}" if models else "no model"
         raise UserError(f"a comparison needs at least two models; {chosen} was given")
+
     refuse_alike(source.label, "model", models)
     # Printed cells alone cannot give every kind of interval; this refuses the others.
     if all(name not in with_runs for name in models):
         settings.method.need_cells()
+
     # Printed cells stand beside runs only where both are scores of one kind (`Source.comparable`).
     evidence = source.evidence(settings, printed=source.comparable)
     # By model the places that it has scores on.
@@ -279,12 +282,14 @@ def contestants_of(
             if dataset != AVERAGE and dataset in source.datasets:
                 title = source.datasets[dataset].title
             scored[model].append(Place(task, dataset, title))
+
     # The tasks whose average every model has.
     tasks = []
     for task in TASKS:
         average = Place(task, AVERAGE)
         if all(average in scored[name] for name in models):
             tasks.append(task)
+
     # The mean over one task would only repeat that task's average.
     over_all = [OVERALL] if len(tasks) > 1 else []
     places = {}
@@ -338,6 +343,7 @@ def contestants_of_table(
     for model, task, dataset in records(rows.drop_duplicates(CELL), *CELL):
         if model in scored:
             scored[model].append(Place(task, dataset))
+
     # The mean over the datasets that all models have.
     shared = places_in_order(set.intersection(*map(set, scored.values())))
     # The (task, dataset) pairs that the mean over all is over; empty where the models have no such mean.
@@ -350,11 +356,13 @@ def contestants_of_table(
         else _of_seeds(rows, averaged, settings)
     )
     points = _points_of(table)
+
     # A point of the mean is known where all of its datasets have the same point. The mean's place has the
     # dataset `AVERAGE`, under which `Contestants.point` looks for it.
     points_of_shared = {points.get(place.dataset) for place in shared}
     if len(points_of_shared) == 1 and None not in points_of_shared:
         points[AVERAGE] = points[shared[0].dataset]
+
     # By model the cells whose mean is its score over all datasets: the cell of that mean or the cells of the
     # datasets.
     parts: dict[str, Sequence[tuple[str, str]]] = {}
@@ -366,6 +374,7 @@ def contestants_of_table(
             is_within_seeds = (model, ALL, AVERAGE) in evidence
             parts[model] = [(ALL, AVERAGE)] if is_within_seeds else averaged
         places[model] = tuple(places_in_order(of_model))
+
     return Contestants(
         models=models,
         printed=frozenset(),
@@ -392,6 +401,7 @@ def _of_seeds(
     by_seed = rows.pivot(index=CELL, columns="seed", values="test_score")
     # Seeds in one order, so that no number depends on the order of the rows.
     by_seed = by_seed[seeds_in_order(by_seed.columns)]
+
     # Half of the last digit that is written: rounding alone may have moved a score by so much.
     half_digits: dict[Cell, float] = {}
     # Scores of a cell may be written with different numbers of digits, such as 91.4 and 91.42: the most
@@ -455,11 +465,13 @@ def _within_seeds(
             continue
         scores = by_seed.loc[cells]
         has_score = scores.notna()
+
         # Each seed has a score on all of the datasets or on none of them.
         is_all_or_none = has_score.all() == has_score.any()
         if is_all_or_none.all():
             # A seed of other models, on which this model has no score at all, has no mean: nan.
             means[model] = scores.mean(skipna=False)
+
     return means
 
 
@@ -494,6 +506,7 @@ def _points_of(table: ScoresTable) -> dict[str, float]:
         # metric has the paper's: every name starts with an empty text.
         papers_metric = TASKS[task].metric.lower()
         has_papers_metric.append(papers_metric.startswith(metric.lower()))
+
     scores = table.scores[has_papers_metric]
     lowest, highest = LIMITS
     # Without any such score, the least and the largest are nan, for which no comparison is true.
@@ -520,10 +533,12 @@ def _models_of_table(rows: pd.DataFrame, wanted: Sequence[str]) -> tuple[str, ..
                 f"there are no scores of {name!r}; the models are {first_of(known, 8)}{nearest(name, known)}"
             )
         chosen |= dict.fromkeys(matching)
+
     if len(chosen) < 2:
         raise UserError(
             f"a comparison needs two models or more, not {len(chosen)}; the models are {first_of(known, 8)}"
         )
+
     return tuple(chosen)
 
 
@@ -569,11 +584,14 @@ def _chosen(
         if name in with_runs or name in printed:
             chosen[name] = None
             continue
+
         matching = fnmatch.filter(matched_by_patterns, name)
         if not matching:
             known = [*with_runs, *printed, *stand_ins]
             raise _unknown_model(source, name_or_pattern, known)
+
         chosen |= dict.fromkeys(matching)
+
     return list(chosen)
 
 
@@ -590,4 +608,5 @@ def _unknown_model(source: Source, name: str, known: Sequence[str]) -> UserError
             hint += "; --source takes runs of your own"
         elif source.store is None:
             hint += "; --add-model adds your own"
+
     return UserError(f"{lacking} of {name!r}{hint}")

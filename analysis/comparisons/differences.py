@@ -154,12 +154,14 @@ def _differences(
         spreads = [contestants.spread(model, place) for model in (first, second)]
         root_mean_square = math.hypot(*spreads) / math.sqrt(2)
         at_limit = False
+
         # Only where the difference is within the margin does it matter whether a score is at a limit.
         if result.p_for <= ALPHA:
             parts = contestants.datasets(place, places)
             for model in (first, second):
                 if contestants.at_limit(model, place, parts, half):
                     at_limit = True
+
         yield Difference(
             first=first,
             second=second,
@@ -213,6 +215,7 @@ def _with_holm(
     for position, group in enumerate(groups):
         if differences[position].result.known:
             positions_in.setdefault(group, []).append(position)
+
     adjusted = list(differences)
     for group, positions in positions_in.items():
         ps = [differences[position].result.p_zero for position in positions]
@@ -222,6 +225,7 @@ def _with_holm(
         # Not strict: the p's of the tests that are not computed, at the end, are dropped.
         for position, p in zip(positions, holm(ps), strict=False):
             adjusted[position] = replace(differences[position], p_holm=p)
+
     return adjusted
 
 

@@ -56,15 +56,18 @@ def table_of_folder(
     scores = _scores_in(folder, paths, notes)
     if not scores:
         return None
+
     # A row for each score, with the folders of its file below the one that was given.
     rows = []
     for path, row in scores:
         folders = path.relative_to(folder).parent.parts
         numbered = enumerate(folders, start=1)
         rows.append(row | {f"folder{number}": name for number, name in numbered})
+
     frame = pd.DataFrame(rows)
     # Model and dataset: as the owner names them, else as the files do.
     given = dict(options.titles)  # by role the column that the owner names
+
     # Where the owner names the folders that are a model, dataset or seed, these replace what a file says. `model=model`
     # keeps it.
     replaced = [role for role in given if role in frame and given[role] != role]
@@ -72,6 +75,7 @@ def table_of_folder(
     for role in ("model", "dataset"):
         if role not in given and role not in frame:
             raise _nameless(folder, role, frame)
+
     # Seeds. Without folders of seeds, each model has one seed.
     if "seed" not in given:
         if "se" in frame:
@@ -79,10 +83,12 @@ def table_of_folder(
             notes["one seed; errors over test instances, unpaired"] = ["se"]
         else:
             frame["seed"] = "one"
+
     # The table, and sentences on what was chosen.
     sentences = []
     for note, names in notes.items():
         sentences.append(f"{note}: {first_of(sorted(set(names)), 3)}")
+
     # Refusals call a row by its file.
     places = [str(path.relative_to(folder)) for path, _ in scores]
     table = replace(text_table_of(frame, str(folder)), places=places)
@@ -132,6 +138,7 @@ def _scores_in(
         raise UserError(
             f"{folder} has results in a form that is not known; write their scores as a table (docs/compare.md)"
         ) from None
+
     if not scores and (of_harness or of_trainer):
         raise UserError(f"{folder} has results, but no scores in them")
     return scores
@@ -177,22 +184,27 @@ def _of_harness(
         content = _load(path)
         results = content.get("results", {})
         model = content.get("model_name") or path.parent.name
+
         # A group's score is the mean of its tasks. It is left out if any of these is in the file.
         groups = set()
         for group, members in content.get("group_subtasks", {}).items():
             if any(member in results for member in members):
                 groups.add(group)
+
         for task, numbers in results.items():
             if task in groups:
                 notes.setdefault("without the groups", []).append(task)
                 continue
+
             key = (path.parent, model, task)
             if key in newest:
                 notes.setdefault("of several dates the newest", []).append(task)
             names = {"model": model, "dataset": task}
             rows = [names | row for row in _numbers_of_task(content, task, numbers)]
+
             # An older evaluation of the same task is replaced.
             newest[key] = path, rows
+
     for path, rows in newest.values():
         for row in rows:
             yield path, row
@@ -243,6 +255,7 @@ def _of_mteb(
         # A task's file has a key with the version: mteb_version.
         if not isinstance(content, dict) or not any("mteb" in key for key in content):
             continue
+
         # By split a list with the scores of each subset, such as a language.
         splits = content.get("scores") or {}
         all_subsets = list(itertools.chain.from_iterable(splits.values()))
@@ -250,21 +263,25 @@ def _of_mteb(
             raise UserError(
                 f"{path} is of MTEB before 1.11, without main_score; load and save it again with mteb"
             )
+
         names = list(splits)
         split = names[0] if len(names) == 1 else "test"
         if split not in splits:
             raise UserError(
                 f"{path} has the splits {', '.join(splits):.80} and no test; keep the one to compare"
             )
+
         if len(names) > 1:
             others = [name for name in names if name != split]
             notes.setdefault("splits not read", []).extend(others)
+
         # MTEB writes MODEL/REVISION/TASK.json, with a card of the model next to its tasks.
         model = path.parent.parent.name
         card = path.parent / "model_meta.json"
         if card.exists():
             model = _load(card)["name"]
         scores = {one["hf_subset"]: one["main_score"] for one in splits[split]}
+
         # `split` and `subsets` have no role. Where they differ between models, the table is refused, as for every such
         # column (`analysis.comparisons.scores_table`).
         row = {
@@ -298,6 +315,7 @@ def _of_trainer(
             run, step = path.parent.parent, int(checkpoint[1])
         rank = (checkpoint is not None, _TRAINER.index(path.name), -step, path)
         files_of.setdefault(run, []).append(rank)
+
     for run, ranked_files in files_of.items():
         for *_, path in sorted(ranked_files):
             content = _load(path)
@@ -309,6 +327,7 @@ def _of_trainer(
             for key, value in numbers.items():
                 if _METRIC.fullmatch(key) and _is_number(value):
                     scores[key.removeprefix("eval_")] = value
+
             if not scores:
                 continue
             if note:
@@ -316,6 +335,7 @@ def _of_trainer(
             for metric, score in scores.items():
                 # As if the file were in the run's folder, so that the folders of all runs count alike.
                 yield run / path.name, {"metric": metric, "score": score}
+
             # The other files of a run repeat its scores.
             break
 
@@ -335,16 +355,19 @@ def _kept(
     evaluations = [entry for entry in history if any(map(_METRIC.fullmatch, entry))]
     if not evaluations:
         return {}, ""
+
     # The kept checkpoint is named by its folder, such as out/checkpoint-10, or by its step alone.
     folder = state.get("best_model_checkpoint") or ""
     checkpoint = re.search(r"checkpoint-(\d+)$", folder)
     best_step = int(checkpoint[1]) if checkpoint else state.get("best_global_step")
     step = best_step or evaluations[-1].get("step")
+
     # Several test sets have an entry each at one step.
     numbers: ResultRow = {}
     for evaluation in evaluations:
         if evaluation.get("step") == step:
             numbers |= evaluation
+
     if not best_step:
         return numbers, "the last evaluation of"
     # The state has the best value, but not the name of the metric.

@@ -84,7 +84,9 @@ def compare_scores(
             raise UserError(
                 f"only one of mine and baseline has {', '.join(map(repr, in_only_one))}; give both the same datasets"
             )
+
         models = ("mine", "baseline")
+
     # As --columns takes them.
     pairs = tuple(f"{role}={title}" for role, title in (columns or {}).items())
     options = TableOptions(
@@ -93,6 +95,7 @@ def compare_scores(
     table = read_scores(text_table_of(frame, "scores"), options, metric=metric)
     comparison = compare_table(table, models, Settings(), margin=margin)
     differences = pd.DataFrame(records_of(comparison)).set_index("dataset")
+
     # pandas prints the first and the last columns of a wide frame: these are the ones that a reader needs.
     others = [name for name in differences if name not in (*_FIRST, *_LAST)]
     differences = differences[[*_FIRST, *others, *_LAST]]
@@ -110,6 +113,7 @@ def _rows(given: Seeds | None, name: str) -> pd.DataFrame:
         by_dataset = given
     elif given is not None:
         by_dataset = {"scores": given}
+
     rows = []
     try:
         for dataset, scores in by_dataset.items():
@@ -119,6 +123,7 @@ def _rows(given: Seeds | None, name: str) -> pd.DataFrame:
         raise UserError(
             f"{name}: give a sequence of numbers, a score for each seed"
         ) from None
+
     if not rows:
         raise UserError(f"{name} is empty; give a score for each seed")
     return pd.DataFrame(rows, columns=["model", "dataset", "seed", "score"])

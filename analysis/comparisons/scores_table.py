@@ -119,11 +119,13 @@ def scores_table_in(path: Path) -> TextTable | None:
         except (pa.ArrowException, OSError, ValueError, MemoryError):
             # A damaged file: the reader of runs tables, which is tried next, says what is wrong with it.
             return None
+
     ending = path.suffix.lower()
     if ending in (".txt", ".json", ".jsonl", ".md", ".tex"):
         raise UserError(
             f"{path} is not a table; write it as CSV (.csv) with {EXPECTED}"
         )
+
     if ending not in ENDINGS:
         return None
     table = read_text_table(path, content)
@@ -159,6 +161,7 @@ def read_scores(
     numbers = _of_seeds(form) if form.is_by_seed else _of_means(form, options.spread)
     names = {role: form.texts(role) for role in NAME_ROLES}
     rows = pd.DataFrame(names).join(numbers)
+
     # What cannot be compared is refused: rows with a fault, then names, columns that are not read, several
     # rows for one score, and units. After the first refusal every row has its names and a finite score or
     # mean.
@@ -170,15 +173,18 @@ def read_scores(
     lower_is_better = options.lower_is_better
     if lower_is_better is None:
         lower_is_better = _is_lower_better(form)
+
     # Fractions beside per cent are looked for among scores, not among losses, which may differ by any factor.
     if not lower_is_better:
         _refuse_units(form, rows)
+
     # Which scores count, and a sentence on what was read.
     rows = _by_place(rows)
     # Where a model has several learning rates on a dataset, only scores at the chosen one count.
     if "lr" in rows and (rows.groupby(CELL)["lr"].nunique() > 1).any():
         rows = select_runs(rows, selection)
     counted_unit = "seed"
+
     # A folder of lm-evaluation-harness has one seed, and errors over test instances: there n counts instances.
     if not form.is_by_seed and form.titles["n"] == "n_instances":
         counted_unit = "test instance"
@@ -187,6 +193,7 @@ def read_scores(
         read.append(f"without {metric}: {first_of(without, 4)}")
     if form.not_read:
         read.append(f"columns not read: {first_of(form.not_read, 8)}")
+
     # Names in one order, so that no number depends on the order of the rows.
     rows = rows.sort_values(["model", "dataset"], kind="stable", ignore_index=True)
     return ScoresTable(
@@ -227,6 +234,7 @@ def _of_means(form: Form, spread: str) -> pd.DataFrame:
         form.need("score")
     means = cells["mean"]
     pairs = pairs_in(means)
+
     # The spread is in the same cell as its mean, or in a column of its own.
     if pairs[0].notna().any():
         _refuse_pairs(table, means, pairs, spread)
@@ -234,10 +242,12 @@ def _of_means(form: Form, spread: str) -> pd.DataFrame:
     else:
         spread = _spread_of(form, spread)
         spread_texts = cells[_role(spread)]
+
     if "n" not in cells:
         raise UserError(
             f"{table.where} does not say how many seeds a mean is over; give a column n, or --columns n=5"
         )
+
     n_seeds = form.numbers("n")
     spreads = table.numbers(spread, spread_texts)
     # A spread that is printed as 0.0 may be anything below half of its last digit: the largest such spread is
@@ -271,6 +281,7 @@ def _spread_of(form: Form, given: str) -> str:
         # Means without a spread cannot be compared: the refusal asks for the scores of seeds. It always
         # comes, since means are read only from a table without a column of seeds (`_of_means`).
         form.need("seed")
+
     meant = given or kinds[0]
     others = [kind for kind in kinds if kind != meant]
     if others:
@@ -278,6 +289,7 @@ def _spread_of(form: Form, given: str) -> str:
             f"{form.table.where} has {' and '.join(kinds)} of a mean, where one is meant; leave it out: --columns "
             f"ignore={form.titles[_role(others[-1])]}"
         )
+
     return kinds[0]
 
 
@@ -323,6 +335,7 @@ def _refuse_pairs(
             f"{table.at(row)}: what is the second number of {cells[row]!r:.40}? Say --spread sd, se, ci95 (1.96 "
             "errors) or ci95-t (Student's); to compare seeds, give a row for each"
         )
+
     if not is_pair.all():
         row = first_row(~is_pair)
         raise UserError(
@@ -336,6 +349,7 @@ def _refuse_faults(form: Form, rows: pd.DataFrame) -> None:
         is_unfit = rows[role].map(lambda name: name_fault(name) is not None)
         fault = f"has no printable {role}, or one that begins like a formula"
         form.refuse(rows, is_unfit, fault)
+
     is_average = rows["dataset"].map(column_name).str.fullmatch(_AVERAGE)
     fault = "is a mean over datasets; delete such rows: the mean is computed"
     form.refuse(rows, is_average, fault)
@@ -348,6 +362,7 @@ def _refuse_faults(form: Form, rows: pd.DataFrame) -> None:
         form.refuse(rows, ~is_count, "has no whole number of seeds")
         form.refuse(rows, ~is_error, "has no spread from 0 on")
         return
+
     is_summary = rows["seed"].str.fullmatch(_SUMMARY)
     fault = "is computed from seeds, and is none; delete such rows"
     form.refuse(rows, is_summary, fault)
@@ -369,6 +384,7 @@ def _refuse_repeats(form: Form, rows: pd.DataFrame) -> None:
     fault = f"has another metric than the dataset's first row; choose one with --metric ({metrics:.60})"
     form.refuse(rows, rows["metric"] != first_metric, fault)
     remedy = "; keep one of them"
+
     # A column that is not read may say what the repeated rows differ in, such as a fold.
     titles = map(str, form.unread)
     varying = [title for title in titles if form.unread[title].nunique() > 1]
@@ -378,9 +394,11 @@ def _refuse_repeats(form: Form, rows: pd.DataFrame) -> None:
             f"; if {first_of(varying, 3)} (not read) tells them apart, say what it is, {roles}, or keep one value of "
             "it"
         )
+
     if not form.is_by_seed:
         form.refuse(rows, rows.duplicated(cell), f"is there in an earlier row{remedy}")
         return
+
     is_repeat = rows.duplicated([*cell, "lr", "seed"])
     form.refuse(rows, is_repeat, f"is the same seed as an earlier row{remedy}")
     has_several_rates = rows.groupby(cell)["lr"].transform("nunique") > 1
@@ -400,18 +418,22 @@ def _refuse_unread(form: Form, rows: pd.DataFrame) -> None:
         are_numbers = cells.str.fullmatch(r"[-+\d.,%eE\s]*").all()
         if are_numbers and not _CONDITION.fullmatch(str(name)):
             continue
+
         # Within these groups of rows the column should have one value.
         groups = datasets
         likely_role = "dataset" if datasets.nunique() == 1 else "model"
+
         # A folder is often named after the model: then it may differ between models, but not within one.
         if str(name).startswith("folder"):
             groups = datasets + "\n" + rows["model"]
             likely_role = "seed"
+
         differs = cells.groupby(groups).transform("nunique") > 1
         if not differs.any():
             continue
         dataset = datasets[first_row(differs)]
         values = sorted(set(cells[datasets == dataset]))
+
         # As it is written in the table.
         title = form.table.titles[form.table.header.index(str(name))]
         differing = f"differs on {dataset:.26} ({first_of(values, 2):.30})"
@@ -454,9 +476,11 @@ def _is_lower_better(form: Form) -> bool:
                 f"{where}: of some scores less is better, of others more ({form.titles[role]}); compare them apart: "
                 "--metric chooses one"
             )
+
         if answers:
             [is_true] = answers
             return is_true if role == "lower_is_better" else not is_true
+
     # Then the names of the metric and of the column with the scores. That a loss is better lower is not
     # guessed: the table's owner is asked.
     for name in sorted({*form.texts("metric"), form.measured}):
@@ -465,6 +489,7 @@ def _is_lower_better(form: Form) -> bool:
                 f"{where}: the better {name!r:.40} is usually the lower one; say --lower-is-better, or "
                 "--lower-is-better=false if it is not so"
             )
+
     return False
 
 
@@ -481,6 +506,7 @@ def _refuse_units(form: Form, rows: pd.DataFrame) -> None:
         # mean, which one score near 1 does not change much.
         low, high = str(largest.idxmin()), str(means.idxmax())
         may_be_fractions = 0 < largest[low] <= 1 < means[high]
+
         # 0.9 and 1.2 are in one unit: only a far larger mean is in per cent.
         if may_be_fractions and means[high] >= OTHER_UNIT * means[low]:
             raise UserError(
@@ -520,6 +546,7 @@ def _counts(rows: pd.DataFrame, unit: str) -> str:
     datasets = counted(rows["dataset"].nunique(), "dataset")
     models = counted(rows["model"].nunique(), "model")
     cells = rows.groupby(CELL)
+
     # A summary says how many seeds a mean is over; else each seed has a row.
     counts = cells["n"].first() if "error" in rows else cells.size()
     fewest, most = int(counts.min()), int(counts.max())
@@ -529,4 +556,5 @@ def _counts(rows: pd.DataFrame, unit: str) -> str:
     if "seed" in rows:
         labels = seeds_in_order(set(rows["seed"]))
         units += f" ({first_of(labels, 5)})"
+
     return f"{datasets}, {models}, {units}"

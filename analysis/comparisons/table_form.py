@@ -122,6 +122,7 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
     named = _named(table, options)
     titles = _titles(table, named)
     measured = titles.get("score", "") or titles.get("mean", "")
+
     # Scores may stand in several columns of a row: one for each seed or, as papers print them, for each
     # dataset.
     seeds = _seed_columns(table, titles, named)
@@ -132,6 +133,7 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
         # The titles of these columns become the column of seeds (`_long`), in place of any that the table
         # has.
         titles.pop("seed", None)
+
     # Where there are scores of seeds, means next to them are not read.
     if seeds or {"score", "seed"} <= {*titles}:
         titles = {role: title for role, title in titles.items() if role not in _OF_MEAN}
@@ -141,6 +143,7 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
             raise UserError(
                 f"{table.where}: the header has {title!r} twice; keep one of these columns"
             )
+
     # The cells in columns called by their roles, and what is left.
     columns = pd.DataFrame([*table.rows], columns=table.header, dtype=object)
     # Of columns with one title, none of which has a role, the first stands for all.
@@ -149,9 +152,11 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
     for role, title in titles.items():
         # `--columns n=5` names no column: it is the number of seeds itself.
         cells[role] = columns.get(title, title)
+
     others = [name for name in dict.fromkeys(table.header) if name not in ("", *used)]
     # Columns that the owner says to ignore are still listed as not read.
     unread = [name for name in others if name not in named["ignore"]]
+
     # By title, in small letters, the title as it is written.
     written = dict(zip(table.header, table.titles, strict=True))
     form = Form(
@@ -162,6 +167,7 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
         unread=columns[unread],
         not_read=[written[name] for name in others],
     )
+
     # A row for each score or mean, where a row has several.
     if seeds:
         form = _long(form, columns[seeds], "seed", "score")
@@ -171,6 +177,7 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
         # Papers print a dash where there is no score.
         of_datasets = of_datasets.replace(["-", "\N{EN DASH}", "\N{EM DASH}"], "")
         form = _long(form, of_datasets, "dataset", "mean")
+
     if form.cells.empty:
         raise UserError(f"{table.where} has a header but no scores")
     # Names that differ only in the number of blanks are one.
@@ -197,11 +204,13 @@ def _named(table: TextTable, options: TableOptions) -> dict[str, list[str]]:
                 f"--columns {role}={title}: {table.where} has no such column among {first_of(known, 8):.120}"
                 f"{nearest(title, known)}"
             )
+
         named[role] += columns
         if len(named[role]) > 1 and role not in ("seed", "ignore"):
             raise UserError(
                 f"--columns {role}={title}: give one column, not {first_of(named[role], 4)}"
             )
+
     return named
 
 
@@ -217,6 +226,7 @@ def _titles(table: TextTable, named: Mapping[str, list[str]]) -> dict[str, str]:
         of_role = named[role] or [title for title in usual_titles if title in header]
         if of_role and role != "ignore":
             titles[role] = of_role[0]
+
     without_role = {*header} - {*titles.values()}
     other_scores = {*ROLES["score"]} & without_role
     if "score" in titles and other_scores and not named["score"]:
@@ -224,6 +234,7 @@ def _titles(table: TextTable, named: Mapping[str, list[str]]) -> dict[str, str]:
         raise UserError(
             f"{table.where} has several columns of scores, {several}; choose one: --columns score={titles['score']}"
         )
+
     # Scores without seeds are means. The column then has both roles, and is read as that of means, since it
     # takes both a seed and a score to be read by seed (`Form.is_by_seed`).
     if "score" in titles and "seed" not in titles:
@@ -260,6 +271,7 @@ def _seed_columns(
             f"{table.where}: the columns {first_of(numbers, 4)} may be years or steps; if they are seeds, say so: "
             f"--columns {columns}"
         )
+
     return numbers
 
 

@@ -79,5 +79,7 @@ class TableOptions:
                     raise UserError(
                         f"--columns {pair!r:.60}: give ROLE=TITLE; the roles are {known}{nearest(role, ROLES)}"
                     )
+
                 titles.append((role, title.strip()))
+
         return titles

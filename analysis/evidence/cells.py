@@ -94,11 +94,13 @@ class Cells:
         if values is None:  # there are only printed cells
             values = pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []]))
         self.values = values
+
         # A lookup in the frame for each cell would take longer than the computation from its scores.
         self._matrix = self.values.to_numpy(dtype=np.float64)
         self._rows: dict[Cell, int] = {}
         for row, cell in enumerate(self.values.index):
             self._rows[cell] = row
+
         # With --replicates, a row of an arm is the mean over a pretraining's runs, which the column `MEMBERS` lists.
         if runs is not None and MEMBERS in runs:
             arms = runs.loc[runs[MEMBERS].notna(), "model"].unique()
@@ -186,18 +188,22 @@ class Cells:
                 [term] = group
                 parts.append(Part(term.weight, *self.summary(term.cell)))
                 continue
+
             within = self.paired(group)
             if within is not None:
                 # Student's degrees of freedom are one less than the pretrainings.
                 seeds = round(within.df) + 1
                 parts.append(Part(1.0, within.effect, within.error, seeds))
                 continue
+
             # The cells share one pretraining at most: their weighted sum is known, but not its error.
             weighted_means = []
             for term in group:
                 mean, _, _ = self.summary(term.cell)
                 weighted_means.append(term.weight * mean)
+
             parts.append(Part(1.0, math.fsum(weighted_means), math.nan, 1))
+
         return parts
 
     def words(self, cell: Cell) -> str:
@@ -226,6 +232,7 @@ class Cells:
             # If one of n seeds differs by x, the standard deviation is x / sqrt(n), the error of the mean x / n.
             points = self._points_of_instance.get((model, name), 0.0)
             errors.append(points / count)
+
         # The error of the mean over datasets, whose errors are independent.
         by_instances = math.hypot(*errors) / len(names)
         # Not below that of a printed interval of 0.00, also where the number of test instances is not known.
@@ -284,6 +291,7 @@ class Cells:
             parts = [Part(0.0, *self.summary(terms[0].cell))]
         is_difference = len(parts) == 2 and sorted(weights.values()) == [-1, 1]
         has_printed = any(cell in self.printed for cell in weights)
+
         # Where the scores of both cells are known, the difference is that of statsmodels. `welch_estimate`
         # has the same formula written out, for sums of other cells (`analysis.statistics.estimates`).
         if is_difference and not has_printed:
@@ -294,6 +302,7 @@ class Cells:
             # Of seeds that all agree, statsmodels does not know the least error that could have been seen.
             if have_seeds and not (is_flat(first) or is_flat(second)):
                 return difference_estimate(first, second)
+
         # An array for each field of a part, in the order of the fields.
         part_weights, means, errors, counts = np.array(parts, dtype=np.float64).T
         if counts.min() < 2:
@@ -382,6 +391,7 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
                 # A seed that one dataset lacks is nan in the sum, so that it has no average.
                 total = np.sum([rows[cell] for cell in cells], axis=0)
                 rows[model, task, AVERAGE] = total / len(cells)
+
     index = pd.MultiIndex.from_tuples(sorted(rows), names=CELL)
     # Reshaped for runs without any row, of which NumPy would make an array of one dimension.
     shape = len(index), len(wide.columns)

@@ -278,9 +278,11 @@ def contrast_result(
         estimate, comparison.low, comparison.high, one_sided=bool(comparison.margin)
     )
     low, high = estimate.interval()
+
     # Two one-sided tests at 5 % go with the 90 % interval.
     inner_low, inner_high = estimate.interval(INNER_LEVEL)
     one_sided = min(estimate.p_above(0.0), estimate.p_below(0.0))
+
     # A number of seeds that all scores share is given once.
     if len(set(seeds)) == 1:
         seeds = seeds[:1]
@@ -329,10 +331,12 @@ def spread_result(
         if isinstance(group, str):  # why there are no scores
             return Result(comparison=comparison, missing=group)
         groups.append(group)
+
     narrow, wide = groups
     seeds = narrow.columns.intersection(wide.columns)
     first = narrow[seeds].to_numpy()
     second = wide[seeds].to_numpy()
+
     # A resample draws a seed under all conditions of both groups at once: only seeds that have all of them count.
     is_complete = np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
     count = int(is_complete.sum())
@@ -341,6 +345,7 @@ def spread_result(
             comparison=comparison,
             missing="fewer than two seeds have runs under every condition",
         )
+
     first = first[:, is_complete]
     second = second[:, is_complete]
     # The ratio. `first` is the group that is claimed to spread less.
@@ -349,17 +354,21 @@ def spread_result(
     if 0.0 in (first_spread, second_spread):
         return Result(comparison=comparison, missing="all scores of a group are equal")
     ratio = first_spread / second_spread
+
     # The bootstrap is of the ratio's logarithm, in which 1/2 and 2 are equally far from equal spreads.
     resamples = resamples_of(count)
     log_ratios = spread_ratios(first, second, resamples.picks)
+
     # Without any spread in one of the groups, a resample has no ratio.
     is_finite = np.isfinite(log_ratios)
     # Each ratio as often as its resample occurs.
     drawn = np.sort(np.repeat(log_ratios[is_finite], resamples.counts[is_finite]))
     draws = Resampled(effect=float(np.log(ratio)), drawn=drawn)
+
     # Both tests. The statement is that the log ratio is below 0, so that the first group varies less.
     p_equal = brown_forsythe(first, second)
     boot_for, boot_against = region_p(draws, -np.inf, 0.0)
+
     # Brown and Forsythe's test has no direction: it speaks for the side that the ratio is on. Both tests must agree, so
     # that the larger p counts.
     p_for, p_against = 1.0, 1.0
@@ -367,6 +376,7 @@ def spread_result(
         p_for = max(p_equal, boot_for)
     elif ratio > 1:
         p_against = max(p_equal, boot_against)
+
     # The intervals, from logarithms back to ratios; then what went in, in words.
     low, high = np.exp(draws.interval())
     inner_low, inner_high = np.exp(draws.interval(INNER_LEVEL))
@@ -378,6 +388,7 @@ def spread_result(
     ):
         size = f"{len(scores)} conditions x {count} seeds"
         inputs.append(f"{', '.join(models)} {place}: sd {spread:.4f} over {size}")
+
     return Result(
         comparison=comparison,
         effect=ratio,
@@ -413,6 +424,7 @@ def seed_spread_result(
                 missing = f"no spread over seeds of {', '.join(models)} on {dataset}"
                 return Result(comparison=comparison, missing=missing)
             logs.append(math.log(narrow / wide))
+
     # Logs, so that ratios of 1/2 and 2 weigh the same.
     deviation = float(np.std(logs, ddof=1))
     mean = Student(
@@ -456,10 +468,12 @@ def _conditions(
             names = [model for model, _, _ in absent]
             return f"no runs of {', '.join(names)}"
         return values.loc[cells].reset_index(drop=True)
+
     is_of_models = runs["model"].isin(models)
     is_of_task = runs["task"] == comparison.task
     is_at_rates = runs["lr"].isin(comparison.learning_rates)
     rows = runs[is_of_models & is_of_task & is_at_rates]
+
     # Each rate is a condition; the group is then one model, so that a rate and a seed name one run of a dataset.
     rates = list(comparison.learning_rates)
     parts = []
@@ -469,6 +483,7 @@ def _conditions(
         if any(rate not in part.index for rate in rates):
             return f"runs of {', '.join(models)} at some learning rate of {name} are missing"
         parts.append(part.loc[rates] * 100)
+
     # The paper does not say what counts as one score in Figure 5: here it is a task's mean for one seed and rate.
     total, *others = parts
     for part in others:

@@ -86,6 +86,7 @@ class Evidence(Cells):
             method.need_cells()  # for its error, if the method is one of these
         elif method.needs_instances:
             method.need_instances(instances)
+
         # The other intervals hold the test instances fixed.
         if not method.needs_instances:
             instances = None
@@ -114,16 +115,19 @@ class Evidence(Cells):
             return spread_result(
                 comparison, self.runs, self.values, self.seed_resamples
             )
+
         absent = [term for term in comparison.terms if term.cell not in self]
         if absent:
             where = "no published cell for" if self.runs is None else "no runs of"
             return Result(comparison=comparison, missing=f"{where} {_names(absent)}")
+
         lines, seed_counts = [], []
         for term in comparison.terms:
             name = f"{term.model} {term.task} {term.dataset}"
             lines.append(f"{term.weight:+.4g} x {name}: {self.words(term.cell)}")
             _, _, count = self.summary(term.cell)
             seed_counts.append(count)
+
         inputs = tuple(lines)
         found = self.estimate(comparison.terms)
         if found is None:
@@ -133,6 +137,7 @@ class Evidence(Cells):
             position = seed_counts.index(min(seed_counts))
             missing = f"only one seed of {_names([comparison.terms[position]])}"
             return Result(comparison=comparison, missing=missing, inputs=inputs)
+
         return contrast_result(
             comparison,
             found.estimate,
@@ -167,10 +172,12 @@ class Evidence(Cells):
             found = method.of_runs(self, terms)
             if found is None:
                 return None
+
             # In a table of scores, seeds that all agree may have been rounded. Without the number of their digits,
             # nothing says how far they were apart.
             is_unknown = found.estimate.error == 0 and self._half_digits is not None
             return None if is_unknown else found
+
         if method.of_cells is None:
             method = T
         welch = self.welch(terms)
@@ -209,12 +216,14 @@ class Evidence(Cells):
         if found is None:
             return mean, math.nan, math.nan, count, self.settings.method.name
         low, high = found.estimate.interval()
+
         # As the paper prints it: with its factor of 1.96, and not cut where the metric ends.
         if found.interval == PAPER_INTERVAL.name:
             half = NORMAL_QUANTILE * found.estimate.error
             if cell in self.printed:  # a printed 0.00 stays 0.00
                 half = self.printed[cell].half
             return mean, mean - half, mean + half, count, PAPER_INTERVAL.name
+
         # A correlation ends at -1; it is the only metric, of datasets of one's own, that can be negative.
         least, most = LIMITS
         if cell not in self.printed and self.values_of(cell).min() < 0:
@@ -253,6 +262,7 @@ def scores_of(
         if dataset == AVERAGE or not averages_only:
             # In the order of `SCORE_COLUMNS`.
             rows.append((*cell, *evidence.score(cell), source))
+
     return pd.DataFrame(rows, columns=SCORE_COLUMNS)
 
 

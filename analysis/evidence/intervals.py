@@ -107,11 +107,13 @@ def _t(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     estimate = cells.welch(terms) if weights_of(terms) else cells.paired(terms)
     if estimate is None:
         return None
+
     # Cells of one group are of the same pretrainings, and groups are independent: between groups the test is
     # Welch's. Without any group, where all terms cancel, it is called the same.
     groups = cells.joint(terms)
     if len(groups) != 1:
         return Estimated(estimate=estimate, interval="t", test="Welch")
+
     # Several cells of the same pretrainings were summed within each, so that the degrees of freedom are one less than
     # the pretrainings.
     seeds: tuple[int, ...] = ()
@@ -139,6 +141,7 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     if is_score:
         # Seeds that agree keep an error of 0, as in the paper; `welch` has the least error that could be seen.
         estimate = student_estimate(cells.values_of(terms[0].cell))
+
     return Estimated(
         estimate=_normal(estimate), interval="paper", test="normal approximation"
     )
@@ -177,6 +180,7 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     if not rows:  # all terms cancel
         return _t(cells, terms)
     fewest_seeds = min(len(row) for row in rows)
+
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
     if fewest_seeds < FEWEST_SEEDS or all(is_flat(row) for row in rows):
         return _t(cells, terms)
@@ -186,6 +190,7 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         estimate = seed_bootstrap(weight * row, cells.seed_resamples(len(row)))
     else:
         estimate = apart_bootstrap(rows, weights, cells.resamples, cells.seed)
+
     return Estimated(
         estimate=estimate,
         interval="bootstrap",
@@ -201,10 +206,12 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     values = cells.within_seeds(terms)
     if values is None:
         return _crossed_apart(cells, terms)
+
     # The contrast within shared seeds would drop the seeds that one cell has and others lack.
     seed_counts = [len(cells.values_of(term.cell)) for term in terms]
     if max(seed_counts) > len(values):
         return _crossed_apart(cells, terms)
+
     # Scores of one seed under two models share only the test instances. Where each run has other instances, as on NQ,
     # they share nothing, so that a pairing by seed has no reason.
     shares_instances = any(is_paired(name) for _, _, name in cells.weighted(terms))
@@ -217,11 +224,13 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
             return None
         test = f"{by_t.test} (instances missing)"
         return replace(by_t, interval="crossed", test=test)
+
     # A score may be close to the ends of its metric; a difference is far from its own.
     is_score = len(terms) == 1 and terms[0].weight == 1
     limits = LIMITS if is_score else None
     covariance, freedom = over_instances
     estimate = crossed_estimate(values, covariance, freedom, limits=limits)
+
     # Where neither seeds nor instances move the contrast, its error is the least that could have been seen.
     if estimate.error == 0:
         estimate = cells.paired(terms) or estimate
@@ -248,6 +257,7 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         return _t(cells, terms)
     over_instances, freedom = of_instances
     welch = cells.welch(terms)
+
     # Welch's estimate is None where a cell has a single run. A model with a single run against itself, whose
     # terms all cancel, has nothing to estimate; it is left to `_t`, which gives None.
     if welch is None and weights_of(terms):
@@ -256,6 +266,7 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         return _t(cells, terms)
     over_seeds = welch.error**2
     total = over_seeds + over_instances
+
     # Satterthwaite's degrees of freedom of the sum of two independent variances.
     uncertain = over_seeds**2 / welch.df + over_instances**2 / freedom
     estimate = Student(
@@ -292,9 +303,11 @@ def _of_single_runs(
         effect += weight * mean
         if count > 1:
             variances.append(((weight * error) ** 2, count - 1.0))
+
     # Satterthwaite's degrees of freedom of the sum of independent variances: its square over `uncertain`.
     total = math.fsum(part for part, _ in variances)
     uncertain = math.fsum(part**2 / part_df for part, part_df in variances)
+
     # Where runs answer every instance alike, the variance is 0, and nothing can be divided by it.
     instance_share = variance / total if total else 0.0
     df = total**2 / uncertain if uncertain else math.inf
@@ -377,6 +390,7 @@ def caption_of(
     for n_seeds, name in sorted(seen, reverse=True):
         if n_seeds > 1 or name == CROSSED.name:
             fewest_seeds[name] = n_seeds
+
     if not fewest_seeds:
         return "single seeds, which have no interval"
     captions: list[str] = []
@@ -386,6 +400,7 @@ def caption_of(
         if captions:
             caption = f"with {n_seeds} seeds {caption}"
         captions.append(caption)
+
     return "; ".join(captions)
 
 
@@ -436,11 +451,13 @@ def measured_coverage(
         is_same_kind = key.interval == interval and key.shape == shape
         if is_same_kind and key.n_seeds <= n_seeds:
             simulated.append(key)
+
     if not simulated:
         return None
     seeds = max(key.n_seeds for key in simulated)
     pool_sizes = sorted(key.n_cells for key in simulated if key.n_seeds == seeds)
     not_larger = [size for size in pool_sizes if size <= n_cells]
+
     # An interval that does not depend on other cells was simulated with `SOURCE_CELLS` cells only.
     cells = max(not_larger, default=pool_sizes[0])
     share = _coverages()[_Simulated(interval, shape, seeds, cells)]
@@ -465,21 +482,25 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
             coverage = measured_coverage(interval, shape, n_seeds, size)
             if coverage is not None:
                 by_shape.setdefault(words, []).append(coverage)
+
     if not by_shape:
         return ""
     shares = []
     for words, measured in by_shape.items():
         percents = _range(100 * coverage.share for coverage in measured)
         shares.append(f"{percents} % {words}")
+
     first, *others = shares
     more = f" ({', '.join(others)})" if others else ""
     # All shapes were simulated with the same numbers of seeds and cells, so that the first says them.
     of_first_shape = next(iter(by_shape.values()))
     simulated = f"{of_first_shape[0].n_seeds} seeds"
+
     # The other intervals do not depend on how many models a source has.
     if interval == POOLED.name:
         models = _range(coverage.n_cells for coverage in of_first_shape)
         simulated = f"{simulated} and {models} models"
+
     return f"covers the true mean {first} in simulations with {simulated}{more}"
 
 

@@ -72,6 +72,7 @@ class ResidualPools:
             # With cells of two seeds in the pool, intervals of cells of five were 1.2 to 1.6 times as wide as t's.
             if len(scores) >= FEWEST_SEEDS and not is_flat(scores):
                 of_place.append(_standardised(scores))
+
         self._pools: dict[Place, _Pool] = {}
         for place, of_place in residuals.items():
             # The empty array is for a place without residuals: nothing cannot be concatenated.
@@ -119,9 +120,11 @@ class ResidualPools:
         if counts.min() < FEWEST_SEEDS or fewest_cells < FEWEST_CELLS:
             return None
         welch = welch_estimate(means, errors, counts, weights)
+
         # Of every resample: how far its sum is from that of the cells' means, and the variance that its seeds give.
         errors_drawn = np.zeros(self._resamples)
         variances_drawn = np.zeros(self._resamples)
+
         # Cells with the same place and number of seeds get different banks, so that their errors are independent.
         banks_used: Counter[tuple[Place, int]] = Counter()
         weighted_errors = weights * errors
@@ -133,6 +136,7 @@ class ResidualPools:
             banks_used[place, count] += 1
             errors_drawn += weighted_error * bank.means
             variances_drawn += weighted_error**2 * bank.variances
+
         # A resample that drew the same residual every time has no variance but rounding, so that its t* has no meaning.
         # Rounding is taken to be below 1e-12 of the error, so below 1e-24 of the variance.
         has_variance = variances_drawn > 1e-24 * welch.error**2
@@ -156,6 +160,7 @@ class ResidualPools:
             task_of_other, dataset = other
             if task_of_other == task and dataset != AVERAGE:
                 of_datasets.append(other)
+
         # The average of one dataset is the dataset: both get the same draws, and so the same interval.
         if len(of_datasets) == 1:
             [place] = of_datasets
@@ -168,11 +173,13 @@ class ResidualPools:
             picks = rng.integers(0, len(pool), (self._resamples, count))
             drawn = pool.take(picks)
             means = drawn.mean(axis=1, keepdims=True)
+
             # The means are passed on, so that NumPy does not compute them a second time.
             variances = drawn.var(axis=1, ddof=1, mean=means)
             # Residuals are in standard deviations of a cell; its standard error is smaller by sqrt(count).
             in_errors = means[:, 0] * math.sqrt(count)
             self._banks[key] = _Bank(means=in_errors, variances=variances)
+
         return self._banks[key]
 
 

@@ -135,6 +135,7 @@ class PlannedTest(NamedTuple):
             # Below the line: every v^2 of `uncertain` is replaced by the mean of its estimate's square.
             mean_of_uncertain = (uncertain * (1 + 2 / freedom)).sum()
             mean_freedom = mean_of_square / mean_of_uncertain
+
         quantile = special.stdtrit(mean_freedom, 1 - self.alpha / 2)
         return float(self.wider * quantile)
 
@@ -149,6 +150,7 @@ class PlannedTest(NamedTuple):
         uncertain = float((count * variance**2 / freedom).sum())
         satterthwaite = self.error**4 / uncertain if uncertain else math.inf
         shift = effect / self.error
+
         # scipy gives the chance to be below a value. The chance to be above the limit, on the effect's side,
         # is therefore that of the mirrored statistic, with `-shift`, to be below the mirrored limit. With
         # `shift` it is the chance to be beyond the limit on the other side, where scipy sometimes gives nan
@@ -221,13 +223,16 @@ def planned_test(study: PlannedStudy, spread: AssumedSpread) -> PlannedTest:
     seeds, pretrainings = study.seeds, study.pretrainings
     # Holm's adjustment compares the smallest p with the level over the number of tests.
     alpha = ALPHA / study.tests
+
     # The variances that pretrainings and seeds give to an arm's mean.
     by_pretraining = study.pretraining_sd**2 / pretrainings
     by_seed = spread.sd**2 / (pretrainings * seeds)
+
     # Rows of `PlannedTest.parts`: a variance, its degrees of freedom, and 2 where each arm has an estimate of it.
     if pretrainings > 1:
         of_arm = (by_pretraining + by_seed, pretrainings - 1, 2)
         return PlannedTest("over pretrainings", np.array([of_arm]), alpha)
+
     of_seeds = (by_seed, seeds - 1, 2)
     # With one pretraining of each arm, the spread between pretrainings cannot be estimated: the given one is taken as
     # known, for both arms together.
@@ -271,6 +276,7 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
     models = [str(number) for number in range(cells)]
     keys = [(model, "SC", "planned") for model in models]
     index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
+
     # The cells of a source share one pool of residuals, which moves all their limits by a common error (1.4 %
     # of a limit). It averages out only over sources, so that few pairs of each are taken.
     pairs = min(cells // 2, _PAIRS_OF_SOURCE)
@@ -278,9 +284,11 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
         generator = np.random.default_rng([seeds, cells, source])
         scores = generator.standard_normal((cells, seeds))
         values = pd.DataFrame(scores, index=index)
+
         # Settings that name no interval have the one of runs by default, the pooled bootstrap t. The seed is
         # that of its resampling, so that no two sources share draws.
         evidence = Evidence(Settings(seed=source), values=values)
+
         # Each cell is in only one pair, so that the limits of a source share nothing but the pool.
         for pair in range(pairs):
             first, second = models[2 * pair], models[2 * pair + 1]
@@ -292,8 +300,10 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
             assert estimated is not None
             estimate = estimated.estimate
             _, high = estimate.interval(1 - alpha)
+
             # The half-width in standard errors is the limit of a test at this level.
             limits.append((high - estimate.effect) / estimate.error)
+
     welch = PlannedTest("Welch", np.array([(1.0, seeds - 1, 2)]), alpha)
     return float(np.mean(limits)) / welch.limit
 
@@ -309,6 +319,7 @@ def seed_spreads(source: Source) -> Iterator[tuple[tuple[str, str], AssumedSprea
         values = source.evidence(Settings()).values
         n_seeds = values.notna().sum(axis=1)
         sds = values[n_seeds >= 2].std(axis=1)
+
     for key, spreads in sds.groupby(level=["task", "dataset"]):
         task, name = cast("tuple[str, str]", key)
         # A cell whose seeds all agree lends the pooled bootstrap no residuals. A printed spread of 0 may be rounded, so

@@ -99,6 +99,7 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         has_verdict = bool(OUTCOMES[main.outcome].sided)
         if not has_verdict or not is_lost(positions[-1]):
             return None
+
         # By bisection: a verdict that is lost at a spread is lost at all larger ones. No spread makes a p
         # smaller or an interval narrower than in the source itself (`with_pretraining_spread`).
         first = bisect_left(positions, True, key=is_lost)
@@ -115,7 +116,9 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
             spread[sharing] = smallest_spread(main, sharing)
             for sd in MOVED:
                 moved_by[sharing, sd] = judged_with(family, sharing, sd)[main.id]
+
         overturned.append(Overturned(main=main, spread=spread, moved=moved_by))
+
     return overturned
 
 
@@ -128,10 +131,12 @@ def other_margins(result_of: ResultOf) -> dict[float, dict[str, str]]:
         for finding in STATEMENTS.values():
             body = _with_margins(finding.body, factor)
             findings.append(replace(finding, body=body))
+
         changed[factor] = {}
         for name, moved in judge(findings, result_of).items():
             if moved.verdict != judged[name].verdict:
                 changed[factor][name] = moved.verdict
+
     return changed
 
 

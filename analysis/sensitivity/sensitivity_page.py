@@ -172,16 +172,19 @@ def _spread_rows(sensitivity: Sensitivity) -> Rows:
             f"{main.id}, {main.finding.short}: {main.outcome} "
             f"up to this spread (Holm's p {p} without it)"
         )
+
         # None, where no spread that was tried overturns the verdict, is sorted last.
         spreads = [math.inf if sd is None else sd for sd in overturned.spread.values()]
         shown = [_spread_text(sd) for sd in spreads]
         by_spread.append((min(spreads), [*shown, words]))
+
     for spread in measured_spreads():
         words = (
             f"{spread.network}, {spread.pretrainings} pretrainings, {spread.score} ({spread.varies}): "
             f"{spread.where}"
         )
         by_spread.append((spread.sd, [f"measured {spread.sd:.3g}", "", "", words]))
+
     by_spread.sort(key=itemgetter(0))
     header = [*SHARED_LUCK, "what"]
     return [header, *(row for _, row in by_spread)]
@@ -209,8 +212,10 @@ def _moved_rows(sensitivity: Sensitivity) -> Rows:
             with_mean = tuple(text for text in texts if text)
             if with_mean:
                 sharings_of.setdefault(with_mean, []).append(sharing)
+
         for texts_of_row, sharings in sharings_of.items():
             rows.append([overturned.main.id, "; ".join(sharings), *texts_of_row])
+
     return rows
 
 

@@ -96,11 +96,13 @@ def covariance_of_means(
         sums, sizes = cluster_sums(sums, clusters), cluster_sums(sizes, clusters)
     if len(sizes) < 2:
         return np.zeros((len(scores), len(scores)))
+
     # Divided by the number of instances, since the covariance is of means.
     sums = sums / (count * np.sqrt(1 - sizes / count))
     # NQ is halved anew for every run, so that no two runs share a sample of queries.
     if not paired:
         return np.diag((sums**2).sum(axis=1))
+
     # Rounded, so that matrix products of all machines agree.
     covariance: Array = np.round(sums @ sums.T, 16)
     return covariance
@@ -129,6 +131,7 @@ def freedom_of(clusters: Clusters | int) -> float:
     shares = sizes / len(clusters)
     if len(shares) < 2:
         return 1.0
+
     # The variance is a sum over clusters: weight x (the cluster's mean - the mean of all)^2. By CR2 the weights are:
     weights = shares**2 / (1 - shares)
     # With p for a cluster's share and S for the sum of all p^2, the deviations in brackets have the covariance
@@ -137,6 +140,7 @@ def freedom_of(clusters: Clusters | int) -> float:
     squares = float((shares**2).sum())
     diagonal = weights * (1 - 2 * shares + squares)
     trace = float(diagonal.sum())
+
     # trace(WCWC) is the sum of w_i w_j C_ij^2 over all pairs of clusters. It is first computed as if every
     # C_ij were S - p_i - p_j. The sum of w_i w_j (S - p_i - p_j)^2 is multiplied out, so that no matrix of
     # pairs is needed. With A, B and D for the sums of w, of w p and of w p^2, it is
@@ -147,6 +151,7 @@ def freedom_of(clusters: Clusters | int) -> float:
     pairs = 2 * of_squares * of_weights + 2 * of_shares**2
     pairs += squares**2 * of_weights**2
     pairs -= 4 * squares * of_shares * of_weights
+
     # Then, for each cluster paired with itself, the term w_i^2 (S - 2 p_i)^2 of that sum is replaced by the
     # true one, w_i^2 (1 + S - 2 p_i)^2.
     self_pairs = weights * (squares - 2 * shares)
@@ -182,9 +187,11 @@ def crossed_variance(
     over_seeds = float(values.var(ddof=1)) / count
     # Without the diagonal: the covariance of a seed with itself is already in the variance over seeds.
     between = float(covariance.sum() - np.trace(covariance))
+
     # The mean over pairs of seeds. An estimated covariance can be below 0, a part of a variance cannot.
     over_instances = max(0.0, between / (count * (count - 1)))
     total = over_seeds + over_instances
+
     # Satterthwaite's formula, with shares of the total: squares of small variances would be below the smallest float.
     share = over_seeds / (total or 1.0)
     uncertain = share**2 / (count - 1) + (1 - share) ** 2 / freedom
@@ -215,11 +222,13 @@ class BoundedStudent(Student):
         low, high = self.limits
         if self.centre is not None:
             return max(self.centre - half, low), min(self.centre + half, high)
+
         # A score varies like a share: the variance of a mean m is proportional to (m - low) (high - m). Wilson's
         # interval holds every m that is at most as far from the effect as its own half-width. Its ends are the two
         # solutions of (effect - m)^2 = ratio (m - low) (high - m). An effect at a limit has a `centre`.
         room = (self.effect - low) * (high - self.effect)  # so it is not 0
         ratio = half**2 / room  # squared quantile over effective size
+
         # By powers of m: (1 + ratio) m^2 - 2 pulled m + effect^2 + ratio low high = 0. The middle between its
         # solutions is pulled / (1 + ratio). Their squared distance from the middle is, simplified,
         # (ratio room + at_middle) / (1 + ratio)^2.
@@ -266,6 +275,7 @@ def crossed_estimate(
                 values, covariance, freedom
             )
             centre = float(values.mean())
+
     variance = over_seeds + over_instances
     share = over_instances / variance if variance > 0 else 0.0
     error = math.sqrt(variance)
@@ -290,15 +300,18 @@ def _with_added(
     count = min(freedom, _MANY) + 1
     total = count + 2 * _ADDED
     means = (count * values + _ADDED * (low + high)) / total
+
     # For every pair of seeds, the sum over clusters of the products of both seeds' deviations from their new means. The
     # old clusters give their sum about the old means, which the covariance is made of, and the shift of the means.
     products = count * (count - 1) * covariance
     shift = values - means
     products = products + count * np.outer(shift, shift)
+
     # Each added cluster is at a limit.
     below, above = means - low, high - means
     at_limits = np.outer(below, below) + np.outer(above, above)
     products = products + _ADDED * at_limits
+
     # From the sum of products back to the covariance of means, by the new number of clusters.
     return means, products / (total * (total - 1)), freedom + 2 * _ADDED
 
@@ -336,6 +349,7 @@ class InstanceCovariance:
         freedoms: dict[str, float] = {}
         row_of: dict[str, dict[tuple[str, int], int]] = {}
         without_clusters = []
+
         # One dataset's instances are in memory at a time.
         datasets = in_order(chosen["dataset"])
         for dataset in progress(datasets, "covariances over instances", unit="dataset"):
@@ -347,10 +361,12 @@ class InstanceCovariance:
             else:
                 runs = rows
                 scores = read_instances(instances, dataset, runs)
+
             clusters = read_clusters(instances, dataset, runs)
             covariance = covariance_of_means(
                 scores, clusters, paired=is_paired(dataset)
             )
+
             # Scores of instances are from 0 to 1; the covariance is in squared points.
             matrices[dataset] = 1e4 * covariance
             if clusters is None:
@@ -359,9 +375,11 @@ class InstanceCovariance:
                 freedoms[dataset] = freedom_of(n_instances)
             else:
                 freedoms[dataset] = freedom_of(clusters)
+
             row_of[dataset] = {}
             for row, key in enumerate(records(rows, "model", "seed")):
                 row_of[dataset][key] = row
+
         _note_single_instances(without_clusters)
         return cls(_matrices=matrices, _freedoms=freedoms, _row_of=row_of)
 
@@ -382,6 +400,7 @@ class InstanceCovariance:
         size = len(seeds)
         covariance = np.zeros((size, size))
         variances = []
+
         # Datasets share no instance, so that their covariances add up.
         for dataset in dict.fromkeys(name for _, _, name in parts):
             models, model_weights = [], []
@@ -389,6 +408,7 @@ class InstanceCovariance:
                 if name == dataset:
                     models.append(model)
                     model_weights.append(weight)
+
             row_of = self._row_of.get(dataset, {})
             # All seeds of a model before those of the next, as the shape of `blocks` has them.
             keys = [(model, seed) for model in models for seed in seeds]
@@ -398,13 +418,16 @@ class InstanceCovariance:
             weights = np.array(model_weights)
             matrix = self._matrices[dataset][np.ix_(rows, rows)]
             blocks = matrix.reshape(len(models), size, len(models), size)
+
             # Summed over pairs of models (i, j) with both weights, for every pair of seeds (k, l).
             block = np.einsum("i,ikjl,j->kl", weights, blocks, weights)
             covariance = covariance + block
+
             # Different seeds only, as in `crossed_variance`. Here the sum over pairs of seeds stands for
             # their mean: a common factor of all datasets does not change Satterthwaite's degrees of freedom.
             between = max(0.0, float(block.sum() - np.trace(block)))
             variances.append((between, self._freedoms[dataset]))
+
         return covariance, _satterthwaite(variances)
 
     def between_cells(self, parts: Sequence[Weighted]) -> tuple[float, float] | None:
@@ -424,15 +447,18 @@ class InstanceCovariance:
         for weight, model, dataset in parts:
             of_models = weights.setdefault(dataset, {})
             of_models[model] = of_models.get(model, 0.0) + weight
+
         variances = []
         for dataset, of_models in weights.items():
             rows: dict[str, list[int]] = {name: [] for name in of_models}
             for (model, _), row in self._row_of.get(dataset, {}).items():
                 if model in rows:
                     rows[model].append(row)
+
             if not all(rows.values()):
                 return None
             total = 0.0
+
             # For every pair of models, the mean covariance between a run of one and a run of the other.
             for first, second in product(of_models, repeat=2):
                 block = self._matrices[dataset][np.ix_(rows[first], rows[second])]
@@ -442,8 +468,10 @@ class InstanceCovariance:
                     covariances = float(block.sum() - np.trace(block))
                     count = block.size - len(block)
                 total += of_models[first] * of_models[second] * covariances / count
+
             # Estimated covariances may add up to less than 0, a variance cannot be.
             variances.append((max(0.0, total), self._freedoms[dataset]))
+
         # Datasets share no instance, so that their variances add up.
         whole = sum(variance for variance, _ in variances)
         return whole, _satterthwaite(variances)
@@ -484,6 +512,7 @@ def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
         runs_of_row = members if isinstance(members, list) else [key]
         runs += runs_of_row
         counts.append(len(runs_of_row))
+
     # 1 where a run is one of a row's, else 0: in the identity matrix, the column of each row is repeated for its runs.
     is_of_row = np.repeat(np.eye(len(rows)), counts, axis=1)
     weights = is_of_row / is_of_row.sum(axis=1, keepdims=True)

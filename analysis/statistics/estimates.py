@@ -171,6 +171,7 @@ class Studentised:
             reached = total - below
             # At least half a draw: no number of resamples shows that a p is 0.
             return min(max(reached, 0.5), total - 0.5) / total
+
         below = int(np.searchsorted(self._sizes, size - rounding))
         # A symmetric distribution has half of the ratios of this size on either side. The p, like the interval, never
         # says more than Student's, so that it is not 0 where no resample reaches this size.
@@ -210,6 +211,7 @@ def student_estimate(values: Array) -> Student:
     if is_flat(values):
         mean = float(values.mean())
         return Student(effect=mean, error=0.0, df=float(len(values) - 1))
+
     # Imported here, since the import takes a tenth of a second.
     from statsmodels.stats.weightstats import DescrStatsW
 
@@ -327,6 +329,7 @@ def every_resample(count: int) -> Resamples:
         for times in Counter(multiset).values():
             exchanges *= math.factorial(times)
         counts.append(math.factorial(count) // exchanges)
+
     return Resamples(
         picks=np.array(multisets, dtype=np.int64),
         counts=np.array(counts, dtype=np.int64),
@@ -386,6 +389,7 @@ def apart_bootstrap(
         picks = np.random.default_rng(key).integers(0, len(row), shape)
         drawn += weight * row[picks].mean(axis=1)
         means.append(weight * row.mean())
+
     return Resampled(effect=math.fsum(means), drawn=np.sort(drawn))
 
 

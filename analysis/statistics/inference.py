@@ -34,10 +34,12 @@ def region_p(
     if np.isinf(low):
         inside, outside = estimate.p_below(high), estimate.p_above(high)
         return _doubled(inside), _doubled(outside)
+
     inside, outside = estimate.p_above(low), estimate.p_below(low)
     if np.isinf(high):
         p_for = inside if one_sided else _doubled(inside)
         return p_for, _doubled(outside)
+
     # Both ends are finite; so far, the p's are those of the low end. An effect is inside the region if it
     # passes the tests at both ends: the larger p counts and is not doubled (TOST). It is outside if it is
     # shown to be beyond one of the ends: the smaller p counts, and is doubled for the choice between them.
@@ -81,6 +83,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     if is_missing.any():
         first = int(is_missing.argmax()) + 1
         raise ValueError(f"p {first} of {len(values)} is not a number")
+
     if not len(values):
         return []
     # Imported here, since the import takes a tenth of a second.

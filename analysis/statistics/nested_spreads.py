@@ -66,10 +66,12 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
             is_balanced = False
         if not np.isfinite(arm).all():
             is_balanced = False
+
     if not is_balanced:
         raise ValueError(
             "spreads need two pretrainings or more of each arm, with equally many seeds, two or more"
         )
+
     # The two mean squares. Squares are about the mean of each arm: arms differ by what was trained, not by
     # chance.
     between_squares, within_squares = 0.0, 0.0
@@ -80,11 +82,13 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
         within_squares += float(((arm - means[:, np.newaxis]) ** 2).sum())
         pretraining_df += len(arm) - 1
         seed_df += arm.size - len(arm)
+
     between = n_seeds * between_squares / pretraining_df
     within = within_squares / seed_df
     # The variances that they estimate. From here on, limits are those of 95 % intervals.
     between_low, between_high = _chi_square_limits(between, pretraining_df)
     within_low, within_high = _chi_square_limits(within, seed_df)
+
     # On average, the mean square between pretrainings is n_seeds times their variance plus that of seeds.
     variance = (between - within) / n_seeds
     # By Graybill and Wang, the squared distances of both mean squares to their limits add up. At the lower limit of the

@@ -35,6 +35,7 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
         if any(name in record for name in _OF_MODEL):
             values = tuple(str(record.get(name)) for name in _OF_MODEL)
             by_model.setdefault(run.model, {})[run.path] = values
+
     sentences: dict[str, str] = {}
     for model, values_by_path in by_model.items():
         frequencies = Counter(values_by_path.values()).most_common()
@@ -54,11 +55,13 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
                 others = [v for v in values_by_path.values() if v != values]
                 compared = others[0]
                 whose, left_out = f"as many runs of {model}", "all are"
+
             name, mine, theirs = _first_difference(values, compared)
             sentences[path] = (
                 f"was made from a model with the {name} {_short(mine)}, but {whose} with {_short(theirs)}, so the name "
                 f"means two models; {left_out} left out until one of the two has another name"
             )
+
     return sentences
 
 
@@ -95,6 +98,7 @@ def differences(runs: Sequence[Run]) -> str:
     for run in runs:
         if run.made:
             by_fine_tuning.setdefault(_fine_tuning(run), []).append(run)
+
     # By pair of models: whether their scores are equal wherever both have the same fine-tuning of the same weights.
     have_equal_scores: dict[tuple[str, str], bool] = {}
     for same in by_fine_tuning.values():
@@ -102,6 +106,7 @@ def differences(runs: Sequence[Run]) -> str:
             models = (one.model, other.model)
             before = have_equal_scores.get(models, True)
             have_equal_scores[models] = before and one.marks == other.marks
+
     sentences = []
     for (first, second), are_equal in have_equal_scores.items():
         # Two outcomes of the same fine-tuning can still be compared.
@@ -110,6 +115,7 @@ def differences(runs: Sequence[Run]) -> str:
                 f"{first} and {second} are the same weights, fine-tuned alike, so a comparison of them says nothing; "
                 "the folder of one can be removed"
             )
+
     settings = _settings_that_differ(runs)
     if settings:
         sentences.append(settings)
@@ -134,6 +140,7 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
             value = _short(record.get(name, "not recorded"))
             models_of = values.setdefault((name, run.dataset), {})
             models_of.setdefault(value, {})[run.model] = None
+
     within_a_model = fields_that_decide("within a model")
     # Second, where they differ. By field and the words on its values, the datasets: a difference that is the
     # same on several is named once.
@@ -142,9 +149,11 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
         if len(models_of) < 2:  # one value in all runs
             continue
         models = set().union(*models_of.values())
+
         # A model with two values is counted once for each. The counts then add up to more than the models.
         counted_by_value = sum(len(of_value) for of_value in models_of.values())
         a_model_has_two = counted_by_value > len(models)
+
         # Of such a field two models may have different values, but no model may have two.
         if name in within_a_model and not a_model_has_two:
             continue
@@ -152,6 +161,7 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
         for value, of_value in sorted(models_of.items()):
             parts.append(f"{value} for {first_of(list(of_value), _SHOWN)}")
         datasets_of.setdefault((name, " and ".join(parts)), []).append(dataset)
+
     if not datasets_of:
         return ""
     # Third, the sentences.
@@ -160,6 +170,7 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
     for (name, words), datasets in datasets_of.items():
         chosen = ", as the models chose" if name in choices else ""
         sentences.append(f"{name} is {words} (on {first_of(datasets, _SHOWN)}){chosen}")
+
     more = ""
     if len(sentences) > _SHOWN:
         more = f"; and {len(sentences) - _SHOWN} more"

@@ -97,6 +97,7 @@ def read_cell(
     problems: list[Problem] = []
     runs: dict[tuple[float, int], Run] = {}  # by rate and seed
     scores: list[RunScores] = []
+
     # Clusters by their hash; the empty hash is that of a run without clusters.
     clusters: dict[str, ClusterIds] = {"": {}}
     wanted_clusters = clusters if instances is not None else None
@@ -122,6 +123,7 @@ def read_cell(
                 Problem(path=path, kind=error.kind, sentence=error.sentence)
             )
             continue
+
         # The run that was read first with this rate and seed: this one, unless an earlier folder had them.
         first = runs.setdefault((run.lr, run.seed), run)
         if first is run:
@@ -130,6 +132,7 @@ def read_cell(
             problems.append(
                 Problem(path=run_path, kind="duplicate", sentence=_repeats(first, run))
             )
+
     # `benchmarks run` seals every run, and the release none: beside sealed runs, one without a manifest has lost it or
     # comes from elsewhere.
     is_mixed = len({run.sealed for run in runs.values()}) > 1
@@ -140,8 +143,10 @@ def read_cell(
                 sealed_runs[rate_and_seed] = run
             else:
                 problems.append(Problem(path=run.path, kind="changed", sentence=_BARE))
+
         runs = sealed_runs
         scores = [of_run for of_run in scores if (of_run.lr, of_run.seed) in runs]
+
     # What is left is written.
     sha256 = ""
     if instances is not None and runs:
@@ -178,11 +183,13 @@ def _read_run(
         record = read_run(folder)
     except NotItselfError as error:
         raise ResultsError("changed", error.reason) from None
+
     hashes = record.get(FILES, {})
     # A run without a manifest, as in the release, has no hash to compare with. A manifest without the hash gives "",
     # which no file has.
     sha256 = hashes.get(RESULTS, "") if record else None
     validation, test = read_results(folder / RESULTS, sha256)
+
     # The row of the runs table. Its scores are by the protocol, and need not be those of results.json.
     papers_scores = (validation.score, test.score)
     validation_score, test_score = counted_scores(
@@ -206,6 +213,7 @@ def _read_run(
         # Interned: the runs of a cell were mostly made alike, and then share one text.
         made=sys.intern(_made_from(record)),
     )
+
     # The scores by instance, by the metric that the run counts by.
     instances = {"validation": validation.scores, "test": test.scores}
     cluster_ids: ClusterIds = {}
@@ -213,6 +221,7 @@ def _read_run(
         return run, RunScores(
             lr=key.lr, seed=key.seed, **instances, clusters=cluster_ids
         )
+
     validation_gap = abs(validation_score - validation.score)
     test_gap = abs(test_score - test.score)
     # results.json has scores by the paper's metric; those by the metric of a dataset of one's own are in
@@ -222,6 +231,7 @@ def _read_run(
         of_metric = _of_own_metric(folder, record, dataset.headline, run)
         # None for a metric that is not a mean over instances: then the paper's scores stay.
         instances = of_metric or instances
+
     # The clusters of its instances, which must be as many as its scores.
     clusters_sha256 = str(record.get(CLUSTERS, ""))
     if clusters_sha256 not in clusters:
@@ -234,6 +244,7 @@ def _read_run(
                 "value",
                 f"has {counts[split]:,} {split} instances, but clusters for {len(ids):,}; {RERUN}",
             )
+
     return run, RunScores(lr=key.lr, seed=key.seed, **instances, clusters=cluster_ids)
 
 
@@ -254,6 +265,7 @@ def _of_own_metric(
         standard = orjson.loads(content)[STANDARD]
     except (OSError, UnreadableError, ValueError, KeyError, TypeError):
         raise ResultsError("changed", _OTHER_DETAILS) from None
+
     scores_of = {}
     for split, score, count in (
         ("validation", run.validation_score, run.n_validation),
@@ -263,12 +275,14 @@ def _of_own_metric(
             values = np.array(standard[split][metric], dtype=np.float64)
         except (KeyError, TypeError, ValueError):
             return None
+
         if values.shape != (count,):
             return None
         is_their_mean = abs(values.mean() - score) <= MEAN_TOLERANCE
         if not is_their_mean:
             return None
         scores_of[split] = values
+
     return scores_of
 
 

@@ -120,11 +120,13 @@ def ingest(
         raise UserError(
             f"{out} is a folder; --out must be a file such as {out / 'runs.parquet'}"
         )
+
     if protocol != PAPER and instances is not None:
         raise UserError(
             f"{instances}: per-instance scores exist only for the paper's protocol; leave --instances out "
             f"with --protocol {protocol}"
         )
+
     with _reading(store, instances, add_models, protocol, jobs=jobs) as read:
         # Written inside the block, since the new instances replace the old ones at its end: if the table cannot be
         # written, the old instances stay.
@@ -136,6 +138,7 @@ def ingest(
             unsealed=read.unsealed,
             differences=read.differences,
         )
+
     return read
 
 
@@ -174,9 +177,11 @@ def open_store(
                     f"another process is reading {store}; waiting for it",
                 )
             )
+
         read = stack.enter_context(
             _reading(store, target, add_models, protocol, models)
         )
+
     hint = (
         f"`clm-or-mlm ingest {shlex.quote(str(store))} --out runs.parquet` lists them"
     )
@@ -186,6 +191,7 @@ def open_store(
             f"{store}: some runs do not match their own records ({summary(doubtful)}); the first is {doubtful[0]}; "
             f"{hint} and uses the rest"
         )
+
     if read.status:
         logger.warning("%s: %s; %s", store, summary(read.problems), hint)
     return read, target
@@ -210,6 +216,7 @@ def _make_cached_folder(
         raise UserError(
             f"{folder}: cannot write to the cache ({error.strerror}); set CLM_OR_MLM_CACHE to a writable folder"
         ) from None
+
     _keep_few(folder)
     return folder
 
@@ -261,6 +268,7 @@ def _reading(
                 problems.append(replace(problem, path=path))
             if sha256:  # for the manifest of the folder
                 hashes[instances_name(cell.model, cell.dataset.name)] = sha256
+
         table = _table(scan, runs, problems, datasets, protocol)
         if len(table.runs) == 0:
             raise _nothing_usable(store, scan, table.problems)
@@ -275,11 +283,13 @@ def _read_cells(
     if not jobs:
         n_runs = sum(len(cell.runs) for cell in cells)
         jobs = 1 if n_runs < _FEW else min(4, cores())
+
     jobs = min(jobs, len(cells))
     read = partial(read_cell, scan.results, instances=instances, protocol=protocol)
     if jobs < 2:
         yield from progress(map(read, cells), "reading", len(cells), "cell")
         return
+
     killed = (
         f"{scan.results}: a reading process was killed, probably for lack of memory; rerun the command, on one "
         "core (taskset -c 0) to need the least memory"
@@ -309,6 +319,7 @@ def _table(
     usual = _usual_sizes(runs)
     copy_of = copies(runs)
     faults_of_weights = other_weights(runs)
+
     # Each run is used, or left out with a problem.
     used: list[Run] = []
     # By cell, learning rate and seed of the runs that are used; a cell without any has an empty set.
@@ -337,8 +348,10 @@ def _table(
             cell_name, _, _ = run.path.rpartition("/")
             present[cell_name].add((run.lr, run.seed))
             continue
+
         path = f"{scan.results}/{run.path}"
         problems.append(Problem(path=path, kind=kind, sentence=sentence))
+
     # One problem for each cell that lacks runs of the grid: as many as there are incomplete cells.
     gaps = _missing_of_grid(scan, present)
     # The table.
@@ -403,6 +416,7 @@ def _nothing_usable(
         # The first that is not harmless, if any: False is less than True.
         worst = min(wrong, key=lambda problem: problem.harmless)
         first = f" ({counted(len(wrong), 'problem')}, the first: {worst})"
+
     return RefusedStoreError(
         f"{store}: no usable run found{first}; a run is a file such as {where}",
         problems,
@@ -428,6 +442,7 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
         keys: list[tuple[object, ...]] = []
         if run.details:
             keys.append((run.dataset, run.details))
+
         # A mark is the checksum of a run's scores on all instances of a split, first of validation, then of test.
         for split, mark in enumerate(run.marks):
             n, score = counts[split], scores[split]
@@ -436,6 +451,7 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
             if could_differ and score > blind_score(run.task, run.dataset, n):
                 # With the number of instances and the mean score: a checksum of 32 bits may agree by chance.
                 keys.append((run.dataset, split, n, score, mark))
+
         for key in keys:
             first = first_with.setdefault(key, run)
             if first is run or is_made_alike(first, run):
@@ -443,6 +459,7 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
             # Both are noted, since nobody knows which of the two is the copy.
             copy_of.setdefault(run.path, first.path)
             copy_of.setdefault(first.path, run.path)
+
     return copy_of
 
 

@@ -118,7 +118,9 @@ def read_instances(
                 f"{path}: runs on {dataset} have between {min(lengths)} and {max(lengths)} {split} instances, but all "
                 "must have the same number"
             )
+
         scores[positions] = rows
+
     column = f"{split}_score"
     if len(scores) and column in runs:
         distance = np.abs(scores.mean(axis=1) - runs[column].to_numpy(dtype=np.float64))
@@ -131,10 +133,12 @@ def read_instances(
                     "entities and correlations are none), or they were read by an earlier version; choose another "
                     "--interval, such as pooled, or ingest the store again"
                 )
+
             raise UserError(
                 f"{path / instances_name(model, dataset)}: not from the same ingest as the runs table (the scores "
                 f"differ by {distance.max():.4f}); run clm-or-mlm ingest STORE with both --out and --instances"
             )
+
     return scores
 
 
@@ -163,6 +167,7 @@ def read_clusters(
                     f"{path}: runs of {first_model} and {model} put the {split} instances of {dataset} into different "
                     "clusters, so they were not evaluated on the same data; evaluate one of them again"
                 )
+
     return None if clusters is None else clusters.astype(np.int64)
 
 
@@ -189,6 +194,7 @@ def write_cell(
         for split in SCORED_SPLITS:
             row[_CLUSTERS[split]] = run.clusters.get(split)
         rows.append(row)
+
     sink = pa.BufferOutputStream()
     pq.write_table(
         pa.Table.from_pylist(rows, schema=_SCHEMA),
@@ -222,6 +228,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         raise UserError(
             f"{path} is a file; --instances must be a new folder, or one from an earlier ingest"
         )
+
     # With an empty hash: files of an earlier ingest may be replaced even if they were changed since.
     ours = dict.fromkeys(written_by(path / _MANIFEST), "")
     others = strangers(path, ours)
@@ -229,6 +236,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         raise UserError(
             f"{path} has files, but not from an earlier ingest ({first_of(others)}); give --instances a new folder"
         )
+
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
@@ -256,14 +264,17 @@ def _by_model(
         raise UserError(
             f"unknown split {split!r}; the splits are {', '.join(SCORED_SPLITS)}"
         )
+
     if "dataset" in runs and (runs["dataset"] != dataset).any():
         raise ValueError(f"some of the runs are of a dataset other than {dataset}")
     # What is wanted: of each model, the rates and seeds of its runs.
     keys = list(zip(runs["lr"].astype(float), runs["seed"].astype(int), strict=True))
+
     # Files have the name that a model was trained by; runs of stand-ins have others in the column `model`.
     name_column = RECORDED_AS if RECORDED_AS in runs else "model"
     # With a fresh index, the members of a group are positions.
     groups = runs.reset_index(drop=True).groupby(name_column, sort=False).groups.items()
+
     # Where it is: in a file of the model, or in one file of all cells. Without a manifest there are no
     # hashes, and a file without a hash counts as missing (`_chosen_rows`).
     hashes: Mapping[str, str] = {}
@@ -281,6 +292,7 @@ def _by_model(
         if is_joined:
             name, file = path.name, path
             wanted = [("model", "==", model), ("dataset", "==", dataset)]
+
         return _chosen_rows(
             file,
             hashes.get(name),
@@ -322,6 +334,7 @@ def _chosen_rows(
             raise FileNotFoundError
         check_file(path, sha256)
         columns = ["lr", "seed", column]
+
         # Without threads, since `_by_model` reads several files at once.
         # Without partitioning: Arrow would take a folder `a=b` in the path for a column.
         table = pq.read_table(
@@ -333,6 +346,7 @@ def _chosen_rows(
         ) from None
     except (DamagedError, pa.ArrowException, OSError) as error:
         raise DamagedError(f"{path}: {first_line(error)}; {again}") from None
+
     keys_of_rows = zip(table["lr"].to_pylist(), table["seed"].to_pylist(), strict=True)
     row_of = {key: row for row, key in enumerate(keys_of_rows)}
     for lr, seed in keys:
@@ -340,6 +354,7 @@ def _chosen_rows(
             raise UserError(
                 f"{path} has no run with lr {lr:g} and seed {seed}; {again}"
             )
+
     # Arrow keeps the lists of a column in one array of values; the list of row i is from offset i to offset i + 1.
     lists = table[column].combine_chunks()
     is_given = lists.is_valid()
@@ -352,4 +367,5 @@ def _chosen_rows(
         if is_given[row].as_py():
             values_of_run = values[offsets[row] : offsets[row + 1]].copy()
         chosen.append(values_of_run)
+
     return chosen

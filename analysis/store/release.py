@@ -101,15 +101,18 @@ def released_store(
         with clone.lock():
             clone.prepare()
             clone.fetch(models)
+
     complete = set(clone.complete_models())
     available = [name for name in models if name in complete]
     if not available:
         raise UserError(
             f"the release has no runs of {', '.join(models)}{nearest(models[0], clone.released_models())}"
         )
+
     for name in models:
         if name not in complete:
             logger.info("the release has no runs of %s", name)
+
     clone.check(available)
     return clone.folder
 
@@ -195,6 +198,7 @@ class _Clone:
             without_contents = ("--depth=1", "--filter=blob:none", "--no-tags")
             self.git("fetch", "--quiet", *without_contents, "origin", self.commit)
             self.git("sparse-checkout", "set", "--cone")
+
         # HEAD names the commit only after a checkout. A checkout that was killed is done again, so that no file stays
         # half written.
         if stale or not self.has_commit():
@@ -207,6 +211,7 @@ class _Clone:
         for name in self.released_models():
             if name in models and name not in complete:
                 wanted.append(name)
+
         if wanted:
             logger.info(
                 "fetching %d models of the release from %s into %s",
@@ -214,6 +219,7 @@ class _Clone:
                 self.url,
                 self.folder,
             )
+
         for name in progress(wanted, "fetching", len(wanted), "model"):
             # Git lists a model as checked out only when its files are complete.
             self.git("sparse-checkout", "add", f"results/{name}")
@@ -233,6 +239,7 @@ class _Clone:
             # Git's own variables, which are set where a hook runs this, would lead it to another repository.
             if not name.startswith("GIT_") or name.startswith(_PASSED):
                 environment[name] = value
+
         environment |= _ENVIRONMENT
         try:
             ended = subprocess.run(
@@ -242,6 +249,7 @@ class _Clone:
             raise UserError(
                 f"git is not on PATH, but is needed to fetch the released runs; install it, or {_OFFLINE}"
             ) from None
+
         if ended.returncode == 0:
             return ended.stdout.strip()
         # Servers and versions of git have different words for a commit that is not there.
@@ -250,11 +258,13 @@ class _Clone:
             raise UserError(
                 f"{self.url} does not have the pinned commit {self.commit}; give --url the address of a full mirror"
             )
+
         # The reason is the first line such as "fatal: unable to access ...".
         message = re.search(
             r"^(?:fatal|error|remote|git):\s*(.*)", ended.stderr, re.MULTILINE
         )
         reason = message[1] if message else f"git {args[0]} failed"
+
         # Only these commands bring contents over the network.
         uses_network = args[0] in ("fetch", "checkout", "sparse-checkout")
         if uses_network and "No space left" not in ended.stderr:

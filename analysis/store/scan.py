@@ -147,12 +147,14 @@ def scan_store(
         for entry in scanner.folders(results)
         if models is None or entry.name in models
     ]
+
     # A folder of models has no folder that is called as a task, but a model's folder has nothing else.
     if any(entry.name in TASKS for entry in folders):
         raise UserError(
             f"{results}: this is one model's folder; give the store above it, "
             "which contains results/<model>/<task>/<dataset>/<run>"
         )
+
     for model in folders:
         scanner.scan_model(model)
     cells = sorted(scanner.cells, key=lambda cell: cell.name)
@@ -185,6 +187,7 @@ class _Scanner:
         if error is not None and not _is_sealed(model):
             self.report(model.path, "unknown", f"{error}; its runs are left out")
             return
+
         tasks = list(self.folders(model.path))
         for task in tasks:
             if task.name not in TASKS:
@@ -195,11 +198,13 @@ class _Scanner:
                     f"is not a task{hint}; the tasks are {', '.join(TASKS)}",
                 )
                 continue
+
             datasets = list(self.folders(task.path))
             for dataset in datasets:
                 self.scan_dataset(model.name, task.name, dataset)
             if not datasets:
                 self.report(task.path, "unfinished", "has no runs")
+
         if not tasks:
             self.report(model.path, "unfinished", "has no runs")
 
@@ -212,6 +217,7 @@ class _Scanner:
                 "is not one of the paper's twelve datasets, and is left out",
             )
             return
+
         dataset = self.datasets.get(entry.name)
         if dataset is None or dataset.task != task:
             known = self.datasets.values()
@@ -224,12 +230,14 @@ class _Scanner:
             )
             self.report(entry.path, "unknown", sentence)
             return
+
         problems_before = len(self.problems)
         runs = {}
         for folder in self.folders(entry.path):
             key = self.scan_run(model, dataset, folder)
             if key is not None:
                 runs[folder.name] = key
+
         if runs:
             self.cells.append(CellFolder(model=model, dataset=dataset, runs=runs))
         elif len(self.problems) == problems_before:  # nothing says yet why
@@ -244,6 +252,7 @@ class _Scanner:
             sentence = f"is not a run of {dataset.name}; a run's folder is named {dataset.run_prefix}lr1e-04_sd0"
             self.report(folder.path, "unknown", sentence)
             return None
+
         files = set()
         for entry in self.entries(folder.path):
             files.add(entry.name)
@@ -253,10 +262,12 @@ class _Scanner:
                 )
                 self.report(entry.path, "unfinished", sentence)
                 continue
+
             is_litter = _OS_LITTER.fullmatch(entry.name) is not None
             if entry.name not in (RESULTS, DETAILS, RUN) and not is_litter:
                 sentence = f"is ignored; a run's folder contains {RESULTS}, {DETAILS} and {RUN}"
                 self.report(entry.path, "stray", sentence)
+
         if RESULTS not in files:
             self.report(
                 folder.path,
@@ -264,6 +275,7 @@ class _Scanner:
                 f"has no {RESULTS} yet; the run is unfinished",
             )
             return None
+
         return key
 
     def entries(self, path: str | Path) -> list[os.DirEntry[str]]:
@@ -289,6 +301,7 @@ class _Scanner:
                     entry.path, "unreadable", f"cannot be read ({error.strerror})"
                 )
                 continue
+
             if is_folder:
                 yield entry
             elif entry.is_symlink() and not Path(entry.path).exists():

@@ -82,12 +82,15 @@ class TextTable:
         # Positions of rows.
         filled = [row for row, cell in enumerate(cells) if cell not in _MISSING]
         in_percent = [row for row in filled if cells[row].endswith("%")]
+
         # A comma in a number is a decimal comma, unless commas separate columns or another number has a point.
         has_points = any("." in cells[row] for row in filled)
         has_decimal_commas = self.separator != "," and not has_points
+
         # Scores in percent are at most 100. Beside a larger whole number, 1,234 may have three decimals or thousands.
         whole_numbers = [int(cell) for cell in cells if cell.isdecimal()]
         largest_whole = max(whole_numbers, default=0)
+
         # Each number.
         values = np.full(len(cells), np.nan)
         for row in filled:
@@ -98,6 +101,7 @@ class TextTable:
                     f"{self.at(row)}: {name} {cell!r} may be thousands or have three decimals; write thousands "
                     "without a separator, and whole numbers with decimals"
                 )
+
             if not _NUMBER.fullmatch(number):
                 # A cell such as `91±0.5` is a mean with its error, where the score of a seed was expected.
                 hint = ", nor a seed's score" if "±" in cell else ""
@@ -105,19 +109,24 @@ class TextTable:
                     hint = "; write points for decimal commas"
                     if not has_decimal_commas:
                         hint += ", or separate columns by semicolons"
+
                 raise UserError(
                     f"{self.at(row)}: {name} {written[row]!r:.60} is not a number{hint}"
                 )
+
             values[row] = float(number)
+
         # Per cent signs.
         if not in_percent:
             return values
+
         # All have a sign, or none has: a column with both may be of scores from 0 to 1 and from 0 to 100.
         without_sign = sorted({*filled} - {*in_percent})
         if without_sign:
             raise UserError(
                 f"{self.at(without_sign[0])}: {name} has no per cent sign, but others in this column have one"
             )
+
         # 91 becomes 0.91 for a `whole` of 1, and stays 91 for one of 100.
         return values / (100 / whole)
 
@@ -147,6 +156,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         raise UserError(
             f"{path}: line {line} is not {encoding.upper()}; save the table as CSV in UTF-8"
         ) from None
+
     # Not `splitlines`, which would end lines at separators of Unicode as well.
     lines = list(io.StringIO(text, newline=""))
     # The separator of the columns.
@@ -154,6 +164,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
     if declared:
         lines[0] = "\n"
+
     # A comment becomes an empty line, so that the numbers of later lines are right.
     lines = ["\n" if line.startswith("#") else line for line in lines]
     if declared:
@@ -162,6 +173,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
         filled_lines = [line for line in lines if line.strip()]
         header_line = filled_lines[0] if filled_lines else ""
         separator = max(_SEPARATORS, key=header_line.count)
+
     # The cells.
     reader = csv.reader(lines, delimiter=separator, strict=True, skipinitialspace=True)
     # Each row that is not empty, with the number of the line where it begins; a quoted cell may go on in the next line.
@@ -175,6 +187,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
             start = reader.line_num + 1
     except csv.Error as error:
         raise UserError(f"{path}: line {start} cannot be read: {error}") from None
+
     if not numbered_rows:
         raise UserError(f"{path} is empty; its first line names the columns")
     # The header, and rows that are as wide.
@@ -190,6 +203,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
             raise UserError(
                 f"{path}: line {line} has {len(cells)} columns, the header {width}, separated by {by}{hint}"
             )
+
     rows = [cells for _, cells in numbered]
     places = [f"line {line}" for line, _ in numbered]
     return TextTable(
@@ -211,10 +225,12 @@ def text_table_of(frame: pd.DataFrame, where: str = "frame") -> TextTable:
     rows = np.where(frame.isna(), "", texts).tolist()
     titles = []
     levels_of_columns = frame.columns.to_frame().astype(str)
+
     # Where columns have several levels, as pandas' aggregates have, the lowest that is not empty is the title.
     for levels in levels_of_columns.to_numpy():
         named = [name for name in levels if name]
         titles.append(named[-1] if named else "")
+
     places = [f"row {number}" for number in range(1, len(rows) + 1)]
     return TextTable(
         where=where,

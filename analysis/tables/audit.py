@@ -157,10 +157,12 @@ class Audit:
                 counts[status] += 1
                 if status == "incomplete" and cell.agreement == "exact":
                     incomplete_but_exact += 1
+
             for status in STATUSES:
                 row[status] = counts[status]
             row["incomplete_but_exact"] = incomplete_but_exact
             rows.append(row)
+
         return rows
 
     def as_dict(self) -> dict[str, object]:
@@ -172,6 +174,7 @@ class Audit:
         for row in self.summary():
             table = str(row.pop("table"))
             summary[table] = row
+
         return {
             "source": self.source,
             "selection": self.selection,
@@ -198,10 +201,12 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             f"{source.label}: these scores come from {kind} other than the paper's, so they can neither confirm nor "
             "contradict its numbers"
         )
+
     # What the source has of each cell: scores, and runs of the paper's grid.
     recomputed = {} if source.runs is None else _recomputed(source, settings)
     run_counts = _runs_of_grid(source)
     published = published_cells()
+
     # Every printed cell beside the recomputed one.
     names_of_cell = ("table", "model", "task", "dataset", "mean", "ci95")
     cells = []
@@ -214,6 +219,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
         n_runs_of_grid = FULL_CELL * len(names)
         key = (model, task, dataset)
         mean, half, n_seeds = recomputed.get(key, _Recomputed(nan, nan, 0))
+
         # First what the runs that are there say, even if some are missing; without any, nothing.
         agreement = None
         if n_seeds:
@@ -222,6 +228,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             agreement = _agreement(
                 mean - printed, half - ci95, ci95, must_be_exact=must_be_exact
             )
+
         # Then what counts. If some runs are missing, another rate may seem the best, so that the mean
         # contradicts nothing.
         status = "no runs"
@@ -229,6 +236,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             status = agreement
         elif n_runs:
             status = f"incomplete: {n_runs} of {n_runs_of_grid}"
+
         cell = AuditedCell(
             table=table,
             model=model,
@@ -245,11 +253,13 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
             difference=_rounded(mean - printed),
         )
         cells.append(cell)
+
     # Models of the source that no printed cell is of.
     others: list[str] = []
     if source.runs is not None:
         known = set(published["model"])
         others = [name for name in source.runs["model"].unique() if name not in known]
+
     return Audit(
         source=source.long_label,
         selection=selection,
@@ -321,11 +331,13 @@ def audit_document(result: Audit, made: Provenance | None = None) -> TableDocume
         head, _, *body = markdown_table(rows)
         rule = "|" + " --- |" * len(rows[0])
         lines += ["", f"## {title}", "", head, rule, *body]
+
     data = result.as_dict()
     if made is not None:
         lines += ["", "## How its runs were made", ""]
         lines += ["```text", *provenance_lines(made), "```"]
         data["provenance"] = asdict(made)
+
     return TableDocument(body=lines, data=data)
 
 
@@ -354,6 +366,7 @@ def runs_of_stand_ins(source: Source, made: Provenance | None) -> TableDocument:
         if model in name_of:
             name, stands_for = name_of[model], model
         lines.append(_run_line(name, stands_for, dataset, str(number)))
+
     lines.append("")
     if made is not None:
         lines += provenance_lines(made)
@@ -374,12 +387,14 @@ def verdict(result: Audit) -> str:
         if checks:
             number = sum(check.status == "differs" for check in checks)
             failed.append(f"{number} of {len(checks)} against {reference.named}")
+
     statements = f"Statements in the paper that fail a check: {', '.join(failed)}."
     if result.others:
         statements += f" No table of the paper has {first_of(result.others, _NAMED)}."
     if not result.has_runs:
         what = "runs of the paper's models" if result.others else "runs"
         return f"This source has no {what}, so no cell can be recomputed. {statements}"
+
     listed = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
     return f"{result.scores_in_words} Of these: {listed}. {statements}"
 
@@ -393,6 +408,7 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
             numbers = [check.stated, check.recomputed, check.status]
             rows.append([check.statement, *numbers, check.note])
         sections.append((reference.heading, rows))
+
     if not result.has_runs:
         return sections
     by_table = [list(_SUMMARY)]
@@ -402,6 +418,7 @@ def _sections(result: Audit) -> list[tuple[str, list[list[str]]]]:
     for cell in result.cells:
         if cell.n_runs:
             with_runs.append(_cell_row(cell))
+
     sections.append(("Its cells by table", by_table))
     sections.append(("Its cells with runs", with_runs))
     return sections

@@ -97,6 +97,7 @@ def build_table(
         if max(contents) not in TABLES:
             known = f"{known}, other families Tables 18 to {max(contents)}"
         raise UserError(f"there is no Table {number}; {known}")
+
     layout, task_name = contents[number]
     task = TASKS[task_name]
     # The published scores. Beside scores of another network or metric they are left out, since these would
@@ -104,6 +105,7 @@ def build_table(
     alone = not source.comparable or number not in TABLES
     published = {} if alone else _printed_in(number)
     of_runs = pd.DataFrame(columns=SCORE_COLUMNS)
+
     # The recomputed scores. Those of the source `published` are the printed numbers themselves.
     if scores is not None:
         of_runs = scores.query("source != 'published'")
@@ -114,17 +116,20 @@ def build_table(
     for model, dataset, mean, low, high, count in records(of_runs, *columns):
         recomputed[model, dataset] = (mean, low, high)
         seeds[model, dataset] = count
+
     # The columns: the datasets of the task, and their average.
     names = datasets_of(task.name)
     if source.stand_ins is not None:
         names = source.stand_ins.families.get(task.name, ())
     datasets = [*names, AVERAGE]
+
     # The rows. `measured` are the models with a recomputed score in one of the columns, in the order of the
     # scores (a dict whose values are None is a set that keeps the order).
     measured: dict[str, None] = {}
     for model, dataset in recomputed:
         if dataset in datasets:
             measured[model] = None
+
     models = _models_with_rows(layout, list(measured), source, alone=alone)
     # The cells.
     cells = []
@@ -141,7 +146,9 @@ def build_table(
                 alone=is_alone,
             )
             row.append(entry)
+
         cells.append(tuple(row))
+
     # What the caption says, and where the numbers come from.
     metric = source.metric_of(task.name, AVERAGE)
     remark = source.floors_in_words(names)
@@ -326,6 +333,7 @@ def _settings_table() -> Table:
     columns: dict[str, dict[str, str]] = {}
     for size, shape in SHAPES.items():
         columns[size.upper()] = _settings_of(size, shape)
+
     # All sizes have the same settings.
     any_column = next(iter(columns.values()))
     names = list(any_column)
@@ -376,6 +384,7 @@ def _settings_of(size: str, shape: Shape) -> dict[str, str]:
         "Weight decay": f"{TRAINING.weight_decay:g}",
         "Gradient clipping": f"{TRAINING.clip_norm:g}",
     }
+
     # Only at 610M was the budget varied.
     steps = "42,000"
     if size == "610m":

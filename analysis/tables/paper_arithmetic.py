@@ -144,6 +144,7 @@ def _steps() -> Iterator[ArithmeticCheck]:
             # with. Their stable steps are those of a 42K model, so that only their decays are further steps.
             further.append(model.name)
             steps_of_endpoint_decays += PAPER_DESIGN.decay_steps
+
     steps = _shared_steps(further, existing)
     yield _compare(
         120_000,
@@ -169,6 +170,7 @@ def _counts() -> Iterator[ArithmeticCheck]:
     checkpoints, datasets = len(_RELEASED), len(DATASETS)
     rates, seeds = len(LEARNING_RATES), len(SEEDS)
     grid = rates * seeds
+
     # NQ and MLDR are scored by what was trained on MS MARCO.
     trained_datasets = len({dataset.trained_on for dataset in DATASETS.values()})
     trainings = checkpoints * trained_datasets * grid
@@ -189,6 +191,7 @@ def _counts() -> Iterator[ArithmeticCheck]:
         note=f"{checkpoints} checkpoints are evaluated in the tables and one more, the 1B two-stage model, in "
         "Figure 11; 38 is what the tables have without the 12 intermediate checkpoints.",
     )
+
     # The code reads a 13th dataset, QED.
     expected = checkpoints * (datasets + 1) * grid
     absent = expected - RELEASED_FILES
@@ -252,6 +255,7 @@ def _interval_check(halves: pd.Series, of_averages: pd.Series) -> ArithmeticChec
     # then the sum of their standard deviations.
     widest = of_models.sum() / 3
     of_averages = of_averages.loc[widest.index]  # rows in the same order
+
     # Rounding moves both by up to 0.005, as in `_mean_check`.
     impossible = int((of_averages > widest + 0.01 + 1e-9).sum())
     # For independent datasets, the squares add up.
@@ -297,6 +301,7 @@ def _settings() -> Iterator[ArithmeticCheck]:
         note="192 x 12 x 1,024 leaves out the minimum of 12 tokens per sequence; the text's number includes it.",
     )
     billions = 42_000 * TRAINING.tokens_per_step / 1e9
+
     # "About 100B" agrees with what is 100 to three digits.
     is_about = abs(billions - 100) < 0.5
     yield ArithmeticCheck(
@@ -341,16 +346,19 @@ def _shared_steps(names: list[str], existing: set[str]) -> int:
     for name in existing:
         for stage in MODELS[name].stages:
             existing_end[_identity(stage)] = stage.end
+
     # By the same, the last step that is needed.
     needed_end: dict[tuple[str, str, int], int] = {}
     for name in names:
         for stage in MODELS[name].stages:
             key = _identity(stage)
             needed_end[key] = max(needed_end.get(key, stage.first_step), stage.end)
+
     steps = 0
     for key, end in needed_end.items():
         _, _, start = key
         steps += max(0, end - existing_end.get(key, start))
+
     return steps
 
 

@@ -47,6 +47,7 @@ def table_document(table: Table) -> TableDocument:
     if not rows:
         comment = f"% {line}\n".replace("**", "")
         return TableDocument(body=[line], pages={"latex": lambda: comment, "csv": csv})
+
     grid = Grid(
         [head, *rows],
         numbers=range(n_stubs, len(head)),
@@ -75,6 +76,7 @@ def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
         # A single seed has no interval.
         interval = "" if math.isnan(low) else f"[{low:.2f}, {high:.2f}]"
         rows.append([model, name, metric, f"{mean:.2f}", interval, str(seeds)])
+
     intervals = caption_of(records(scores, "n_seeds", "interval"))
     note = f"In percent. Source: {source.words}. {intervals}."
     grid = Grid(rows, numbers={3, 5})  # the columns "mean" and "seeds"
@@ -106,6 +108,7 @@ def _data_frame(table: Table) -> pd.DataFrame:
         for cell in cells:
             numbers += _numbers(cell)
         rows.append([model, *label, *numbers, table.interval, table.source])
+
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -78,10 +78,12 @@ def audit_provenance(store: Path) -> Provenance:
     root = store_of(store)
     datasets = known_datasets(stored_definitions(root))
     task_rank = {task: rank for rank, task in enumerate(TASKS)}
+
     # By table and field, the value of each run.
     values: dict[_Column, dict[str, str]] = {}
     runs, recorded = 0, 0
     failed = []
+
     # <model>/<task>/<dataset>/<run>
     folders = sorted(results.glob("*/*/*/*"))
     for folder in progress(folders, "reading run.json", unit="run"):
@@ -95,6 +97,7 @@ def audit_provenance(store: Path) -> Provenance:
         record = read_run(folder)  # empty without one
         if has_results:
             runs += 1
+
         # A run with results and a record is compared. One without results may be recorded as failed.
         if has_results and record:
             recorded += 1
@@ -110,6 +113,7 @@ def audit_provenance(store: Path) -> Provenance:
             # One job of the workflow fine-tunes a model on a dataset and scores it on all datasets that this serves.
             log = root / "logs" / "cell" / f"{model}__{dataset.trained_on}.log"
             failed.append(Failed(run=name, reason=reason, log=_last_lines(log)))
+
     if not runs and not failed:
         raise UserError(f"{results} has no runs")
     mismatches = tuple(_mismatches(values))
@@ -174,11 +178,13 @@ def provenance_lines(result: Provenance) -> list[str]:
         for value, count in mismatch.values.items():
             lines.append(f"    {count:>6} runs  {value[:100]}")
         lines += [f"            such as {name}" for name in mismatch.examples]
+
     if result.recorded and not result.mismatches:
         lines.append(f"all agree within each table on {', '.join(titles.values())}")
     for run in result.failed:
         lines.append(f"FAILED   {run.run}: {run.reason}")
         lines += [f"            {line[:160]}" for line in run.log]
+
     return [
         *lines,
         f"{len(result.mismatches)} mismatches, {len(result.failed)} failed runs",

@@ -55,6 +55,7 @@ def fetch(
     for definition in defined:
         # A set that is only evaluated needs the one that is trained on as well.
         wanted += (definition.trained_on, definition.name)
+
     # Each once, for several sets may be trained on the same one.
     names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
 
@@ -113,6 +114,7 @@ def import_(
         "queries": queries,
         "corpus": corpus,
     }
+
     # Files of the command line count; without any, those that the dataset's definition names.
     roles = {role: paths for role, paths in given.items() if paths} or entry.files.paths
     text = import_files.import_dataset(entry, roles, out, replace=replace)
@@ -196,10 +198,12 @@ def datasets(
             raise UserError(
                 f"{data} contains no datasets; add some with `clm-or-mlm fetch`, `import` or `synthetic`"
             )
+
         from benchmarks.datasets.local_dataset import verify_dataset
 
         for name in progress(chosen, "verifying", unit="dataset"):
             faults = verify_dataset(data, known[name])
             faulty |= bool(faults)
             sys.stdout.write(f"{name}: {'; '.join(faults) or 'intact'}\n")
+
     return int(faulty)

@@ -114,10 +114,12 @@ class RunOptions(GridOptions, Computation):
             raise UserError(
                 "--steps and --epochs both say how long to train; leave one out"
             )
+
         if self.batch is not None and self.batch % FINE_TUNING.micro_batch:
             raise UserError(
                 f"--batch {self.batch} is no multiple of {FINE_TUNING.micro_batch}, the examples of a micro-batch"
             )
+
         # D12: CoNLL and UNER train for one epoch in the paper; either option speaks for all datasets. With --steps no
         # dataset has epochs, and the steps count.
         if self.steps is not None or self.epochs is not None:
@@ -125,12 +127,15 @@ class RunOptions(GridOptions, Computation):
                 replace(dataset, epochs=self.epochs) for dataset in known.values()
             )
             known = Registry("dataset", changed_sets)
+
         # The model. Its revision is a part of its id: the inherited field `revision`, which is no option, is not
         # read here.
         model, revision = self.model, ""
+
         # NAME@REVISION, but a folder that exists may have an @ in its name.
         if not Path(self.model).exists():
             model, _, revision = self.model.partition("@")
+
         # BM25, a ranking by words, has nothing to train.
         steps = 0 if self.model == BM25 else self.steps
         if steps == 0:
@@ -140,8 +145,10 @@ class RunOptions(GridOptions, Computation):
                     f"only retrieval sets of your own are scored without training, and {others[0]} is none; give "
                     "yours with --datasets, or --steps above 0"
                 )
+
             # Without training, nothing depends on a rate or a seed: one run says all.
             lrs, seeds = lrs[:1], seeds[:1]
+
         return RunRequest(
             **self._computation(model, revision),
             name=model_name(model, self.name),
@@ -205,12 +212,14 @@ def run(
         resolve(
             request.model, revision=request.revision, code=request.trust_remote_code
         )
+
     # Imported here: it needs pyarrow, which an environment for `status` may lack.
     from benchmarks.datasets.local_dataset import find_manifest
 
     # Refuses a dataset that is not there.
     for name in request.datasets:
         find_manifest(request.data, request.known[name])
+
     # Only check, or do the runs.
     if dry_run:
         lines = iter(["bm25 needs no model; the data are there"])
@@ -220,10 +229,12 @@ def run(
             lines = validate(request)
         sys.stdout.writelines(f"{line}\n" for line in lines)
         return 0
+
     if request.model == BM25:
         from benchmarks.sweep.lexical import run_bm25 as run_grid
     else:
         from benchmarks.sweep.queue import run_grid
+
     from benchmarks.sweep.status import status_code
 
     # Do them, then say why runs failed and how many are done.
@@ -231,6 +242,7 @@ def run(
     for cell in cells:
         for name, reason in cell.failed.items():
             log.warning("failed: %s %s %s: %s", cell.model, cell.dataset, name, reason)
+
     total = sum(cell.runs for cell in cells)
     done = sum(cell.done for cell in cells)
     failed = sum(len(cell.failed) for cell in cells)
@@ -274,6 +286,7 @@ def status(
     known, datasets, lrs, seeds = grid.grid()
     store = RunStore(store_of(grid.out), known)
     models = models_in_store(store.path, model)
+
     # Without --dataset or --datasets, show the datasets that any of the models was measured on or asked for.
     if not (grid.dataset or grid.datasets):
         touched = [
@@ -282,6 +295,7 @@ def status(
             if any(store.touched(name, dataset) for name in models)
         ]
         datasets = tuple(touched) or datasets
+
     # Without --lr or --seed, cells have the runs that `run` was asked for, and any others that are there.
     others = not (grid.lr or grid.seed)
     cells = [
@@ -294,5 +308,6 @@ def status(
         text = dumps(rows, indent=1)
     else:
         text = status_table(cells, datasets)
+
     sys.stdout.write(text + "\n")
     return status_code(cells)

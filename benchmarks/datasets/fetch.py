@@ -78,6 +78,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
         raise UserError(
             f"{name} has no known location on a hub; use `clm-or-mlm import {name} --train FILE ...`"
         )
+
     # What is on disk already: the files that the dataset was made from, if it was fetched.
     recorded: list[_File] = []
     if (data / name / MANIFEST).is_file():
@@ -87,6 +88,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
             manifest = dataset_manifest(data, dataset)
             if manifest.source["kind"] == _KIND:
                 recorded = manifest.source["files"]
+
         # An imported dataset has no recorded files and so no difference: it counts as there.
         difference = _difference(pins, recorded)
         if not replace_old:
@@ -97,16 +99,20 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
                 raise UserError(f"{faults[0]}; fetch it again with --replace")
             log.info("%s is already in %s", name, data)
             return manifest
+
         # Where the recorded files differ from the pins, the pins decide what is fetched.
         if difference:
             recorded = []
+
     # Both folders must be free of other files before the hub is asked.
     check_place(data / name)
     downloads = data / DOWNLOADS / name
+
     # An earlier fetch, perhaps a killed one, marked the folder: then all that is in it may be used and removed.
     if not is_marked(downloads):
         remedy = "and downloads go there; move them elsewhere, or choose another --out"
         refuse_strangers(downloads, {}, remedy)
+
     # Download and check the files, by role.
     # Files that were fetched before are fetched again at the commits of that time.
     files = recorded or _resolve(pins)
@@ -116,10 +122,12 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     for file, path in _download(files, downloads):
         entries.append(_check_download(file, path, pins))
         paths.setdefault(file["role"], []).append(path)
+
     # Make the dataset of the downloads, which are not needed behind that.
     source = {"kind": _KIND, "files": entries}
     manifest = make(dataset, paths, data, source=source, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
+
     # The folder is not empty while other datasets are being fetched.
     with contextlib.suppress(OSError):
         downloads.parent.rmdir()
@@ -153,17 +161,20 @@ def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
         matching = [pin for pin in pins if _matches(pin, file)]
         if not matching:
             return f"has {file['role']} data from {file['path']} of {file['repo']}, which fetch does not use"
+
         # Where several pins name the file, the first one's commit counts.
         pin = matching[0]
         # U12: a pin without a commit accepts every commit, so the one that the first fetch found stays.
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
+
     # An imported dataset has none: pins do not say which files it is made from.
     if not files:
         return ""
     for pin in pins:
         if not any(_matches(pin, file) for file in files):
             return f"has no {pin.role} data from {pin.repo}, which fetch uses"
+
     return ""
 
 
@@ -195,6 +206,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
         commit = ""
         paths: list[str] = []
         repo_files: dict[str, Any] = {}
+
         # Patterns are tried in order; the first one that matches any file decides.
         for pattern in pin.files:
             branch, glob = _branch_and_glob(pattern)
@@ -205,20 +217,24 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
                 if pin.commit:
                     raise
                 continue
+
             paths = sorted(fnmatch.filter(repo_files, glob))
             if paths:
                 break
+
         # Refuse what is not clearly the data of one split.
         folders = sorted({str(PurePosixPath(path).parent) for path in paths})
         if not paths:
             raise UserError(
                 f"{pin.repo} has no {pin.role} file matching {' or '.join(pin.files)}; {_REMEDY}"
             )
+
         if len(folders) > 1:
             raise UserError(
                 f"{pin.repo} has {pin.role} files in several folders ({', '.join(folders)}), and it is not known which "
                 "the paper used; choose the files and use `clm-or-mlm import`"
             )
+
         # The entries that the manifest will have.
         origin = {"role": pin.role, "repo": pin.repo, "revision": commit}
         for path in paths:
@@ -228,6 +244,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
             entries.append(
                 {**origin, "path": path, "bytes": hub_file.size, "sha256": digest}
             )
+
     return entries
 
 
@@ -256,6 +273,7 @@ def _download(files: Sequence[_File], downloads: Path) -> Iterator[tuple[_File, 
                 endpoint=_endpoint(),
                 max_workers=4,
             )
+
         for file in of_repo:
             # A stranger chose the names of files on a hub: `inside` refuses a name that leads out of the folder.
             yield file, inside(Path(folder), file["path"])
@@ -274,6 +292,7 @@ def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
         if pin.repo == file["repo"]:
             known = pin.sha256.get(file["path"])
             expectations.append(("the pinned hash is", known))
+
     for source, expected in expectations:
         if expected and actual != expected:
             # `path` is a link into the client's cache. Both go, or the client would find the damaged file again.
@@ -283,6 +302,7 @@ def _check_download(file: _File, path: Path, pins: Sequence[Pin]) -> _File:
                 f"{file['path']} of {file['repo']} has the SHA-256 {actual[:12]}..., but {source} {expected[:12]}...; "
                 "the download was deleted; try again: if this recurs, the file on the hub has changed"
             )
+
     return {**file, "sha256": actual, "bytes": path.stat().st_size}
 
 
@@ -323,6 +343,7 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
             raise UserError(
                 f"{repo} no longer has a file that it listed; give another revision, or {_REMEDY}"
             ) from error
+
         raise UnreachableError(
             f"the hub cannot be reached ({f'HTTP {status}' if status else type(error).__name__}); run fetch on a "
             f"machine with network access and copy data/ here, or make the dataset from its original files with "
@@ -360,6 +381,7 @@ def fetch_all(
                 raise
             log.error("%s: %s", dataset.name, error)
             failed.append(dataset.name)
+
     if failed:
         log.error(
             "%d of %d datasets could not be fetched: %s",
@@ -367,4 +389,5 @@ def fetch_all(
             len(datasets),
             ", ".join(failed),
         )
+
     return failed

@@ -70,6 +70,7 @@ def import_dataset(
             entry: dict[str, Any] = {"role": role, "name": path.name}
             entry |= {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
             entries.append(entry)
+
     source = {"kind": "import", "files": entries}
     manifest = make(dataset, parts, data, source=source, replace=replace)
     return import_summary(dataset, manifest, data)
@@ -91,6 +92,7 @@ def _parts(path: Path) -> list[Path]:
         if not parts:
             raise UserError(f"there is no file {path}")
         return parts
+
     # CoNLL-2012 is a tree with thousands of files, each a document.
     parts = sorted(path.rglob("*_gold_conll"))
     # Names without the numbers of parts: more than one means that the parts are of several files.
@@ -99,12 +101,14 @@ def _parts(path: Path) -> list[Path]:
         parts = sorted(part for part in path.iterdir() if is_data(part))
         # train-00000-of-00004 and train-00001-of-00004 are parts of one file; train and test are not.
         whole_names = {_NUMBERS.sub("", part.name) for part in parts}
+
     if not parts or len(whole_names) > 1:
         contents = first_of(sorted(part.name for part in path.iterdir())) or "nothing"
         raise UserError(
             f"{path} is a folder without *_gold_conll files or numbered parts of one data file (it has {contents}); "
             "give a file, or a pattern such as 'train-*.parquet'"
         )
+
     return parts
 
 
@@ -144,6 +148,7 @@ def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     if not dataset.is_own or column is None:
         return
     ids = tables["train"][column]
+
     # A row has a list of ids where it has several labels, or a tag for each word.
     if pa.types.is_list(ids.type):
         ids = pc.list_flatten(ids)
@@ -152,6 +157,7 @@ def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     for label_id, name in enumerate(dataset.label_names):
         if label_id not in used_ids:
             unused_names.append(name)
+
     if unused_names:
         yield f"train has no example of {', '.join(unused_names)}"
 
@@ -164,6 +170,7 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     texts_in: dict[str, list[str]] = {}
     for split, row in _inputs(tables):
         texts_in.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
+
     # What the sentence calls the examples: texts, sentences, questions with their contexts, or queries.
     called = FORMS[dataset.form].called
     splits = [name for name in SPLIT_TABLES if name in texts_in]

@@ -29,9 +29,11 @@ def dataset_table(data: Path, datasets: Mapping[str, Dataset] = DATASETS) -> Gri
             counts = manifest.counts
             source = str(manifest.source["kind"])
             licence = manifest.licence
+
         count_cells = []
         for split in SPLIT_TABLES:
             count_cells.append(f"{counts[split]:,}" if split in counts else "-")
         rows.append((name, dataset.task, *count_cells, source, licence))
+
     # The columns of counts, behind those of dataset and task, are aligned on the right.
     return Grid(rows, range(2, 2 + len(SPLIT_TABLES)))

@@ -138,6 +138,7 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
                 raise UserError(
                     f"a row of the table {name} has no {column.name}: {row!r:.120}"
                 )
+
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, UnicodeEncodeError):
@@ -195,6 +196,7 @@ def write_dataset(
                 for name in names
             }
             hashes = {name: infos[name].content for name in sorted(infos)}
+
             # Rows are hashed, not files: another version of the Parquet writer writes other bytes.
             content_text = orjson.dumps(
                 {"labels": dataset.label_names, "tables": hashes}
@@ -213,6 +215,7 @@ def write_dataset(
                 notes=content.notes,
             )
             (temporary / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+
             # At the end of the block the temporary folder replaces this one, unless an error is raised here.
             if folder.exists():
                 check_place(folder)
@@ -227,6 +230,7 @@ def write_dataset(
         # Another process may have just written the same dataset: then all is well.
         if manifest is None or not _same(data, dataset, manifest):
             raise
+
     # For the type checker: the block above sets it or raises an error that leaves this function.
     assert manifest is not None
     return manifest
@@ -276,6 +280,7 @@ def _written(folder: Path) -> list[str]:
     # that the files are the package's own.
     except (FileNotFoundError, UserError):
         return []
+
     return [MANIFEST, *(f"{name}.parquet" for name in tables)]
 
 
@@ -352,15 +357,18 @@ def find_manifest(data: Path, dataset: Dataset) -> Path:
         if dataset.is_own:
             fetch = f"clm-or-mlm fetch {name} --datasets FILE --out {data}"
             convert = f"clm-or-mlm import {name} --datasets FILE --out {data}"
+
         ways = f"`{fetch}` on a machine with network access, or `{convert}`"
         # A dataset of one's own comes either from files or from a repository on the hub.
         if dataset.is_own and dataset.files.pins:
             ways = f"`{fetch}` on a machine with network access"
         elif dataset.is_own:
             ways = f"`{convert}`"
+
         raise UserError(
             f"{name} is not in {data}; run {ways}{path_hint(data, f'{name}/{MANIFEST}')}"
         )
+
     return path
 
 
@@ -438,6 +446,7 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
     rows = content.tables[name]
     if not rows.num_rows:
         raise UserError(f"the table {name} of {dataset.name} would be empty")
+
     # `queries` is made with a row for each judged query of a split; `pairs` and `qrels` have no column `id`.
     if name in (*SPLIT_TABLES, "corpus"):
         counts = pc.value_counts(rows["id"])
@@ -449,6 +458,7 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
             if dataset.form == "QA":
                 hint = "; set ids = 'none' to number the questions instead"
             raise UserError(f"the id {row_id!r} occurs twice in the table {name}{hint}")
+
     label = FORMS[dataset.form].label
     if label is not None:
         numbers = rows[label]

@@ -235,6 +235,7 @@ class Manifest:
                 f"{path} is in version {version!r:.40} of the local format, but this package reads version "
                 f"{SCHEMA_VERSION}; {remedy}"
             )
+
         # A file of another shape raises KeyError or TypeError in the block, which becomes a sentence.
         with another_shape(path, remedy):
             tables, counts = content["tables"], content["counts"]
@@ -243,6 +244,7 @@ class Manifest:
             content["tables"] = {name: TableInfo(**tables[name]) for name in names}
             splits = [split for split in SPLIT_TABLES if split in counts]
             content["counts"] = {split: counts[split] for split in splits}
+
             # JSON has lists where the class has tuples.
             for name in ("labels", "notes"):
                 content[name] = tuple(content[name])

@@ -87,6 +87,7 @@ def synthetic(
         raise UserError(
             "a synthetic dataset needs at least 1 training and 2 evaluation examples"
         )
+
     # Each of the paper's datasets has random numbers of its own; all datasets of one's own share a number.
     name_seed = len(DATASETS)
     if dataset.name in DATASETS:
@@ -106,6 +107,7 @@ def synthetic(
                 fields = draw(dataset, labels, rng)
                 rows.append({"id": f"{split}-{number}", **fields})
             tables[split] = table(dataset.task, split, rows)
+
     note = "made up by benchmarks.datasets.synthetic: scores on it say nothing about a model"
     return DatasetContent(tables=tables, splits="drawn independently", notes=(note,))
 
@@ -166,6 +168,7 @@ def _classification_row(
             f"Nobody bought a {thing}.",
         )
         return {"first": premise, "second": hypotheses[label], "label": label}
+
     if dataset.name == "qqp":
         # Label 1 is a duplicate: a question about the same thing.
         second_thing = thing if label else other_thing
@@ -174,6 +177,7 @@ def _classification_row(
             "second": f"What is the way to paint a {second_thing}?",
             "label": label,
         }
+
     # Each label has adjectives that no other label has: every n-th word for n labels; for two, the bad or the good.
     adjectives = (_BAD + _GOOD)[label :: len(labels)]
     if len(labels) <= 2:
@@ -196,6 +200,7 @@ def _tagging_row(
         outside = [*filler, "about", "the", _pick_word(rng, _THINGS), "of"]
         words += outside
         tags += ["O"] * len(outside)
+
         # A word tells its tag, so that a model can learn it: `Personan3` is B-PERSON, `Person5` is I-PERSON.
         name = f"{kind[0]}{kind[1:].lower().replace('_', '')}"
         for position in range(int(rng.integers(1, 3))):
@@ -203,6 +208,7 @@ def _tagging_row(
             ending = "an" if is_first_word else ""
             words.append(f"{name}{ending}{int(rng.integers(8))}")
             tags.append(f"B-{kind}" if is_first_word else f"I-{kind}")
+
     words.append(".")
     tags.append("O")
     # A dataset of one's own may have labels of another scheme than IOB2: O stands for a tag that is not among them.
@@ -228,6 +234,7 @@ def _answering_row(
             "context": context,
             "answers": [],
         }
+
     name, city = names[fact], cities[fact]
     question, answer = f"Where does {name} live?", city
     # ReCoRD's questions are sentences with a gap.
@@ -287,10 +294,12 @@ def _retrieval(
                 "relevance": int(rng.integers(1, 4)),
             }
             qrels.append(qrel)
+
             # TREC's judgements also name documents that do not answer a query: here that of the query before.
             if dataset.name == "msmarco" and number:
                 before = f"{split}-d{number - 1}"
                 qrels.append({**qrel, "doc_id": before, "relevance": 0})
+
     rows_of_tables = {"queries": queries, "corpus": corpus, "qrels": qrels}
     tables = {name: table("IR", name, rows) for name, rows in rows_of_tables.items()}
     if dataset.trained_on == dataset.name:
@@ -301,6 +310,7 @@ def _retrieval(
             positive = _document(topic, long, rng)
             rows.append({"query": _question(topic), "positive": positive})
         tables["pairs"] = table("IR", "pairs", rows)
+
     return tables
 
 

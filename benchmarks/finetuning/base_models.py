@@ -71,6 +71,7 @@ def load_base(
     if is_own_type(model_type) and not trust_remote_code:
         ours: nn.Module = load_encoder(folder, EuroBertModel, is_causal=False)
         return ours.float(), set(), ""
+
     try:
         return _load_with_transformers(folder, {"trust_remote_code": trust_remote_code})
     except UserError:
@@ -87,6 +88,7 @@ def load_base(
         for words, why in _REASONS.items():
             if words in reason:
                 reason = why
+
         raise UserError(f"{folder} cannot be loaded: {reason}{hint}") from None
 
 
@@ -105,6 +107,7 @@ def _load_with_transformers(
     # Of an encoder-decoder the encoder is taken: out of the loaded whole, or loaded without the decoder.
     has_decoder = bool(getattr(config, "is_encoder_decoder", False))
     takes_encoder_out = has_decoder
+
     # Models like T5 have a class that loads only the encoder. T5Gemma, whose configuration nests that of the encoder,
     # has one too, but it refuses encoder-decoders.
     if (
@@ -114,6 +117,7 @@ def _load_with_transformers(
     ):
         auto_class = AutoModelForTextEncoding
         takes_encoder_out = False
+
     # A cache of keys and values is for generation only.
     if hasattr(config, "use_cache"):
         config.use_cache = False
@@ -124,6 +128,7 @@ def _load_with_transformers(
         # Pickled weights are not opened.
         "use_safetensors": True,
     }
+
     # `from_pretrained` then also returns which weights were missing.
     options["output_loading_info"] = True
     # Load it, with scaled-dot-product attention, as the paper's code does, where the class has it.
@@ -144,6 +149,7 @@ def _load_with_transformers(
             base, info = auto_class.from_pretrained(
                 folder, attn_implementation="eager", **options
             )
+
     # Weights that the folder lacks.
     # A missing pooler is no fault: it is drawn for each run. Nor is a missing buffer, which the class fills itself.
     parameters = dict(base.named_parameters())
@@ -151,12 +157,14 @@ def _load_with_transformers(
     for name in sorted(info["missing_keys"]):
         if name in parameters and "pooler" not in name:
             lacking.append(name)
+
     # transformers draws missing weights at random, and the model would be measured all the same. What an
     # encoder-decoder lacks may belong to its decoder, which is not used.
     if lacking and not has_decoder:
         raise UserError(
             f"{folder} lacks weights of its class ({lacking[0]}); fetch the model again"
         )
+
     part = " of an encoder-decoder" if has_decoder else ""
     if takes_encoder_out:
         base = base.get_encoder()
@@ -215,10 +223,12 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
             # folder without this file may have older ones, of which transformers makes a fast tokenizer.
             os.close(open_plain(folder / "tokenizer.json", MOST_BYTES))
         tokenizer = _tokenizer_of_file(folder, AutoTokenizer.from_pretrained(folder))
+
     if not tokenizer.is_fast:
         raise UserError(
             f"{folder} has a slow tokenizer, which gives no character offsets; save a fast one, with a tokenizer.json"
         )
+
     if from_config or not end_of_text(tokenizer):
         _copy_special_tokens(tokenizer, config)
     end = end_of_text(tokenizer)
@@ -227,6 +237,7 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
             f"the tokenizer of {folder} has neither an end-of-text nor a separator token, but every text must "
             "end with one; set eos_token in tokenizer_config.json"
         )
+
     if tokenizer.pad_token is None:
         tokenizer.pad_token = end
     tokenizer.padding_side = tokenizer.truncation_side = "right"
@@ -247,12 +258,14 @@ def _tokenizer_of_file(folder: Path, tokenizer: Any) -> Any:
     recorded = Tokenizer.from_file(str(file))
     if tokenizer.backend_tokenizer.to_str() == recorded.to_str():
         return tokenizer
+
     # Tokens that only the class has are left out.
     special = {
         name: token
         for name, token in tokenizer.special_tokens_map.items()
         if recorded.token_to_id(str(token)) is not None
     }
+
     # By itself the general class gives no token type ids, which models such as BERT read (D19): the names of
     # the inputs are those of the model's own class.
     return PreTrainedTokenizerFast.from_pretrained(

@@ -130,7 +130,9 @@ class RunDevice:
                     # Rows of a pass in their order, by their numbers within the step.
                     exact.append(first + np.sort(part))
                 first += size
+
             return exact
+
         padded = padded_batches(lengths, self.train_positions, self.kind.overhead)
         if not packed:
             return padded
@@ -179,6 +181,7 @@ class RunDevice:
         copied = tensor.to("cpu", non_blocking=True)
         if not self.kind.gpu:
             return copied.numpy
+
         # The event comes when the GPU has done all work that was queued up to here, the copy included.
         end_of_copy = torch.cuda.Event()  # type: ignore[no-untyped-call]
         end_of_copy.record()
@@ -257,6 +260,7 @@ def choose_device(
         raise UserError(f"there is no device {device}; torch sees {count} of this kind")
     title = kind.name
     train_positions = positions or kind.positions
+
     # On a CPU the size of a pass matters for speed only, so evaluation keeps the default in any case.
     eval_positions = kind.positions
     if kind.gpu:
@@ -264,6 +268,7 @@ def choose_device(
         title = torch.cuda.get_device_name(chosen)
         # Evaluation keeps no activations for a backward pass, so more positions fit.
         eval_positions = 4 * train_positions
+
     return RunDevice(
         title=title,
         torch_device=chosen,

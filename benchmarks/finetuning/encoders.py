@@ -86,6 +86,7 @@ class Encoder(nn.Module):
         self.fresh_pooler = fresh_pooler
         self.packs = False
         """Whether forward passes of fine-tuning leave padding out where that pays; only this package's class can."""
+
         # RoBERTa's class has the argument, but only one type. A configuration that does not say how many
         # types there are counts as one of two: then only the argument decides.
         type_count = getattr(getattr(base, "config", None), "type_vocab_size", 2)
@@ -143,11 +144,13 @@ class Encoder(nn.Module):
         lengths_there = lengths.to(ids.device, non_blocking=True)
         positions = torch.arange(ids.shape[1], device=ids.device)
         mask = positions < lengths_there[:, None]
+
         # Packing pays if a pass over the real tokens costs less than one over all positions.
         if self.packs and self.training:
             padded_cost = mask.numel()
             if packed_cost(int(lengths.sum()), padded_cost) < padded_cost:
                 return packed_pass(cast(EuroBertModel, self.base), ids, mask)
+
         options: dict[str, Tensor | None] = {"attention_mask": mask.long()}
         if isinstance(self.base, EuroBertModel):
             # This package's class takes the mask as attention does: (B, heads, queries, keys).
@@ -157,12 +160,14 @@ class Encoder(nn.Module):
                 options["attention_mask"] = None
         elif kinds is not None and self.takes_kinds:
             options["token_type_ids"] = kinds
+
         states = self.base(input_ids=ids, **options)
         hidden: Tensor | None = getattr(states, "last_hidden_state", None)
         if hidden is None:
             raise ValueError(
                 f"{type(self.base).__name__} returns no hidden states for tokens"
             )
+
         return hidden
 
     def _each_length(
@@ -175,12 +180,15 @@ class Encoder(nn.Module):
             kinds_of_same = None
             if kinds is not None:
                 kinds_of_same = kinds[same, :length]
+
             # These rows have no padding, so that this call is one pass of the base model.
             hidden = self(ids[same, :length], lengths[same], kinds_of_same)
             behind = ids.shape[1] - length
+
             # Pairs from the last dimension on: nothing around the width, zeros behind the positions.
             states.append(nn.functional.pad(hidden, (0, 0, 0, behind)))
             rows.append(same)
+
         # The states are sorted by length; `argsort` of their row numbers brings them into the order of the rows.
         order = torch.cat(rows).argsort()
         return torch.cat(states)[order]
@@ -221,6 +229,7 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
     layout = AttentionLayout(
         is_causal=False, backend=AttentionBackend(name="rows", attend=attend)
     )
+
     # `real % width`: positions within the row.
     cos, sin = rotary_tables(real % width, base.config.head_dim, base.config.rope_theta)
     hidden: Tensor = base.embed_tokens(ids.flatten()[real])
@@ -286,6 +295,7 @@ def load_model(
             f"{folder} contains an adapter ({_ADAPTER}); without it, the model would be a different one; merge the "
             "adapter into the weights (peft's merge_and_unload), save them and remove the adapter"
         )
+
     check_model(folder)
     # Its tokenizer and its weights.
     tokenizer = load_tokenizer(folder)
@@ -296,6 +306,7 @@ def load_model(
         raise UserError(
             f"{model}: {type(base).__name__} does not expose its token embedding"
         ) from None
+
     padding = getattr(base.config, "pad_token_id", None)
     # As in transformers' classes, the padding's row of the embedding gets no gradient in fine-tuning: torch leaves out
     # the row `padding_idx`. In the released checkpoints that row is also the end of text.
@@ -305,6 +316,7 @@ def load_model(
         and 0 <= padding < embedding.num_embeddings
     ):
         embedding.padding_idx = padding
+
     # The encoder, and whether its embedding has a row for every id of the tokenizer.
     encoder = _make_bidirectional(base, model)
     encoder.part = part
@@ -316,6 +328,7 @@ def load_model(
         raise UserError(
             f"{model}: the tokenizer has the id {largest}, but the embedding has only {rows} rows; they do not match"
         )
+
     return LoadedModel(
         encoder=encoder,
         tokenizer=tokenizer,
@@ -343,17 +356,20 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     # The configuration is changed only if a trial shows that a token does not see later ones.
     if is_causal_decoder and not try_out(Encoder(base)).sees_later:
         turn(base.config, is_causal=False)
+
     # Modules may have copied `is_causal` from the configuration when they were made, so each is turned.
     configuration_and_modules: list[Any] = [base.config, *base.modules()]
     for holder in configuration_and_modules:
         if getattr(holder, "is_causal", None) is True:
             holder.is_causal = False
+
     # Take the pooler out of the base model: hidden states do not need it, and the encoder keeps it for heads that do.
     pooler: Any = getattr(base, "pooler", None)
     stand_ins = [None, NoPooler(), pooler]
     if not isinstance(pooler, nn.Module):
         pooler = None
         stand_ins = [None]
+
     # In its place comes the first stand-in with which a pass works; some classes call it without testing for None. If
     # no other stand-in works, the pooler itself goes back.
     for stand_in in stand_ins:
@@ -362,6 +378,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         trial = try_out(Encoder(base))
         if not trial.fault:
             break
+
     if trial.both_ways:
         # ALBERT's and BigBird's pooler is only a layer; their class takes the first token and applies the
         # activation, which ALBERT calls `pooler_activation` and BigBird `activation`.
@@ -370,11 +387,13 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
                 base, "pooler_activation", getattr(base, "activation", None)
             )
             pooler = FirstToken(pooler, activation or nn.Identity())
+
         # `trial.padding` says that padding changes nothing. Where it changes outputs, rows are
         # computed without any padding.
         encoder = Encoder(base, alone=not trial.padding, pooler=pooler)
         encoder.width = trial.width
         return encoder
+
     # With weights that are not finite, a trial would seem to show that a token is not seen: such weights are named
     # instead.
     for name, parameter in base.named_parameters():
@@ -382,6 +401,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
             raise UserError(
                 f"{model}: the weights {name} contain non-finite values; fetch the model again"
             )
+
     raise UserError(
         f"{model} ({getattr(base.config, 'model_type', 'unknown type')}) {_reason(trial)}"
     )
@@ -407,6 +427,7 @@ def input_limits(
     if positions < 0:
         positions = _POSITIONS
     tokenizer_limit = getattr(tokenizer, "model_max_length", positions)
+
     # transformers gives a tokenizer without a limit one of 10**30.
     smaller = min(positions, int(min(tokenizer_limit, _POSITIONS)))
     # A table of positions may have fewer rows, and RoBERTa's positions do not begin at its first row.

@@ -189,6 +189,7 @@ class ClassHead(Head):
         super().__init__()
         config: Any = copy.deepcopy(encoder.base.config)
         config.num_labels = labels
+
         # The whole model is made without memory. Memory is only for what is left once its base model is taken out.
         # Whatever the class draws while it is made, `fork_rng` puts the global generator back.
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
@@ -197,6 +198,7 @@ class ClassHead(Head):
         model.to_empty(device="cpu")
         setattr(model, model.base_model_prefix, _States(encoder.pooler))
         self.model = model
+
         # Modules with weights of the checkpoint, which `draw` leaves alone.
         pooler = None if encoder.fresh_pooler else encoder.pooler
         self._kept = () if pooler is None else tuple(pooler.modules())
@@ -245,11 +247,13 @@ def _class_head(
     if head == "ours" or encoder.is_decoder or is_own_type(config.model_type):
         return None
     kind = auto._model_mapping.get(type(config), None)
+
     # A head of an encoder-decoder's class needs the whole model, not only the encoder.
     base_class = AutoModel._model_mapping.get(type(config), None)
     is_whole = base_class is not None and isinstance(encoder.base, base_class)
     if kind is None or not is_whole:
         return None
+
     # Tried once for each class; `encoder.heads` remembers the outcome.
     if kind not in encoder.heads:
         fault = _fault(encoder, kind, labels, shape)
@@ -257,6 +261,7 @@ def _class_head(
         if fault:
             name = kind.__name__
             log.info("using our head, because the head of %s %s", name, fault)
+
     return None if encoder.heads[kind] else ClassHead(encoder, kind, labels)
 
 
@@ -273,6 +278,7 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
         logits = head(states, torch.tensor([6, 4]))
     except Exception as error:  # whatever the code of a class may raise
         return f"needs more than hidden states ({type(error).__name__}: {first_line(error)})"
+
     actual = tuple(logits.shape)
     if actual == shape:
         return ""

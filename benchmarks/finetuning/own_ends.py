@@ -69,6 +69,7 @@ def ending_tokenizer(tokenizer: Tokenizer, *, alone: bool) -> Tokenizer:
             return tokenizer
         # Nothing comes behind the letter, so all ids besides its own stand before it.
         first = tokenizer.convert_ids_to_tokens(ids[: len(ids) - len(text)])
+
     numbers = {token: tokenizer.convert_tokens_to_ids(token) for token in (*first, end)}
     replaced = _part_of(tokenizer, "post_processor")
     template = _template(replaced, first, end, numbers)

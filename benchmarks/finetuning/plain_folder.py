@@ -66,17 +66,20 @@ def write_model(
             "--keep best cannot keep this model: after MNTP its head reads the token before, "
             "which no class of transformers does; leave out --keep"
         )
+
     # Each class that may do is written and loaded again; the first that computes the same is kept.
     for kind, config in _classes(encoder, head, labels, problem):
         state = _state(kind, config, encoder, head)
         if state is None:
             continue
+
         # Tensors of the meta device have no memory: the model gets those of `state` in their place
         # (`assign`). `state` has all names of the class, so that nothing stays without memory although
         # `strict` is off.
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
         model.load_state_dict(state, strict=False, assign=True)
+
         # Remove weights that an earlier class wrote, which did not compute the same.
         for old in folder.glob("*.safetensors*"):
             old.unlink()
@@ -87,6 +90,7 @@ def write_model(
             save_file(_on_cpu(head.state_dict()), folder / HEAD_FILE)
         if _computes_the_same(kind, folder, encoder, head_of_class, device):
             return str(kind.__name__)
+
     raise UserError(
         f"--keep best cannot keep this model ({encoder.description}): plain transformers does not compute the same "
         f"from a folder of {type(encoder.base).__name__}; leave out --keep"
@@ -113,6 +117,7 @@ def _classes(
         )
     else:
         config = copy.deepcopy(base.config)
+
     # transformers reads `is_causal` of these decoders; servers read another field in its place.
     is_bidirectional = getattr(config, "is_causal", None) is False
     if config.model_type in SERVERS_READ_FLAG and is_bidirectional:
@@ -124,6 +129,7 @@ def _classes(
         config.id2label = dict(enumerate(labels))
         config.label2id = {name: number for number, name in enumerate(labels)}
         config.problem_type = problem or None
+
     # The classes: which one has such a head depends on the kind of head.
     # A head that is itself from a class of transformers goes back into that class.
     if isinstance(head, ClassHead):
@@ -138,6 +144,7 @@ def _classes(
         if eurobert is not None:
             eurobert.classifier_pooling = head.pooling.eurobert
             yield transformers.EuroBertForSequenceClassification, eurobert
+
     yield (transformers.EuroBertModel if is_ours else type(base)), config_of_base
 
 
@@ -162,6 +169,7 @@ def _as_eurobert(config: Any) -> Any | None:
     fields = {
         name: value for name, value in config.to_dict().items() if name not in left_out
     }
+
     # The class demands a mask's id; a classifier masks nothing, so 0 will do.
     mask = fields.pop("mask_token_id", None) or 0
     return transformers.EuroBertConfig(**fields, mask_token_id=mask, is_causal=False)
@@ -181,6 +189,7 @@ def _state(
     state: dict[str, Tensor] = {}
     for name, tensor in encoder.base.state_dict().items():
         state[f"{prefix}{name}"] = tensor
+
     # The encoder took the pooler out of its base model (`encoders._make_bidirectional`); the class has it there.
     pooler: Any = encoder.pooler
     if isinstance(pooler, FirstToken):
@@ -188,16 +197,20 @@ def _state(
     if pooler is not None:
         for name, tensor in pooler.state_dict().items():
             state[f"{prefix}pooler.{name}"] = tensor
+
     # On the meta device only names and shapes are made.
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         wanted = kind(config).state_dict()
+
     # Only a class with a head has a prefix.
     if prefix and head is not None:
         names_in_head = [name for name in wanted if not name.startswith(prefix)]
         state |= _head_state(head, names_in_head)
+
     for name, tensor in wanted.items():
         if name not in state or state[name].shape != tensor.shape:
             return None
+
     return _on_cpu({name: state[name] for name in wanted})
 
 
@@ -225,6 +238,7 @@ def _head_state(head: Head, names: Sequence[str]) -> dict[str, Tensor]:
         for name in names:
             part = name.rpartition(".")[2]
             state[name] = weights[f"out.{part}"]
+
     return state
 
 
@@ -255,6 +269,7 @@ def _computes_the_same(
         plain = kind.from_pretrained(
             folder, dtype=next(encoder.parameters()).dtype
         ).eval()
+
     plain.to(device.torch_device)
     ids = probe_ids(plain.get_input_embeddings(), 22).view(2, 11).cpu()
     modules: list[nn.Module] = [encoder]
@@ -267,9 +282,11 @@ def _computes_the_same(
     ]
     if not encoder.alone:
         cases.append((ids, torch.tensor([11, 6])))
+
     # The largest difference that counts as rounding, as a share of the largest output.
     # In bfloat16 two ways of one computation differ more.
     tolerance = 1e-3 if device.precision.name == "fp32" else 5e-2
+
     # Case by case: both models' outputs, then their largest difference.
     try:
         for module in modules:
@@ -284,21 +301,25 @@ def _computes_the_same(
                 hidden = encoder(case_ids, lengths)
                 wanted = hidden if head is None else head(hidden, lengths_there)
                 outputs = plain(input_ids=case_ids, attention_mask=mask.long())
+
             actual = outputs.last_hidden_state if head is None else outputs.logits
             if actual.shape != wanted.shape:
                 return False
+
             # Outputs of tokens (B, L, ...): those of padding may be anything.
             if wanted.dim() == 3:
                 wanted, actual = wanted[mask], actual[mask]
             wanted, actual = wanted.float(), actual.float()
             gap = float((wanted - actual).abs().max())
             largest = float(wanted.abs().max() + 1e-6)
+
             # `not <=` counts nan as a difference.
             if not gap <= tolerance * largest:
                 return False
     finally:
         for module in modules:
             module.train(was_training)
+
     return True
 
 

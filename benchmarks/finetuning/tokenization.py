@@ -85,6 +85,7 @@ def texts_of(
         return [question_text(row["question"]) + row["context"]]
     if "first" in row:
         return [classification_text(dataset, row["first"], row["second"])]
+
     # The tables of retrieval: pairs, the corpus, and last the queries.
     if "query" in row:
         documents = [row["positive"], *row.get("negatives", ())]
@@ -92,6 +93,7 @@ def texts_of(
             reading.query_text(row["query"]),
             *map(reading.document_text, documents),
         ]
+
     if "title" in row:
         return [reading.document_text(row["text"], row["title"])]
     return [reading.query_text(row["text"])]
@@ -147,6 +149,7 @@ def encode_words(
         for sentence, offsets in zip(block, encoded["offset_mapping"], strict=True):
             numbers.append(word_numbers(sentence, _pairs(offsets)))
         words.append(Ragged.of(numbers))
+
     return Ragged.join(ids), Ragged.join(words)
 
 
@@ -165,10 +168,12 @@ def word_numbers(
     lengths = np.array([len(word) for word in sentence], dtype=np.int64)
     # Where each word ends in the joined text: each but the first has a space in front.
     ends = np.cumsum(lengths + 1) - 1
+
     # `right`: a word that ends where a token begins lies before that token.
     first_words = np.searchsorted(ends, offsets[:, 0], side="right")
     # Never a word before that of an earlier token, should a tokenizer's offsets go back.
     numbers = np.maximum.accumulate(first_words)
+
     # No word: a token without characters, whose offsets are (0, 0), and the end of text behind all words.
     is_nowhere = (offsets == 0).all(axis=1)
     is_nowhere |= numbers >= len(sentence)
@@ -219,20 +224,24 @@ def answer_positions(
     first, last = int(inside[0]), int(inside[-1])
     begins, ends = offsets[first : last + 1].T
     start, end = answer
+
     # The answer lies outside of what is left of the context.
     if begins[0] > end or ends[-1] < start:
         return range(0)
+
     # `later` and `earlier` count tokens from the first one of the context's segment.
     # The token before the first that begins behind the answer's first character; the last one if none does.
     begin = last
     later = np.flatnonzero(begins > start)
     if len(later):
         begin = first + int(later[0]) - 1
+
     # The token after the last that ends before the answer's end; the first one if none does.
     final = first
     earlier = np.flatnonzero(ends < end)
     if len(earlier):
         final = first + int(earlier[-1]) + 1
+
     # `final > last`: no token reaches the answer's end, so the context was cut within the answer or right
     # before it. The last token ends before the answer's end, and not behind its start: nothing of the answer
     # is left.
@@ -279,6 +288,7 @@ def encode_questions(
         ids = _ids(tokenizer, segments, max_length, add_special_tokens=False)
         room = max_length - int(ids.lengths.max(initial=0))
         stride = min(stride, max(0, room // 2))
+
     # Block by block, from a question's number, texts and answer to its rows.
     answer_spans = answers or [None] * len(questions)
     fields = zip(questions, contexts, answer_spans, strict=True)
@@ -344,6 +354,7 @@ def _encode_block(
             f"a question alone has more than {max_length} tokens, which leaves no room for its context; the "
             "model's input limit is too low for the dataset (see --max-length and the positions in config.json)"
         ) from None
+
     # For each row the place of its question in the block; with windows, the tokenizer says it.
     sources = encoded.get("overflow_to_sample_mapping", range(len(block)))
     # For each token, its place in the context, and whether it is of the answer.
@@ -352,9 +363,11 @@ def _encode_block(
         context, answer = block[source].context, block[source].answer
         offsets = _pairs(encoded["offset_mapping"][row])
         begins, stops = offsets.T
+
         # Segment 0 is the question, 1 the context.
         segments = encoded.sequence_ids(row)
         of_context = np.array([segment == 1 for segment in segments], dtype=bool)
+
         # Not inside the context: the end of text, which begins at len(context), and empty tokens.
         inside = of_context & (begins < len(context)) & (stops > begins)
         starts.append(np.where(inside, begins, -1))
@@ -364,11 +377,13 @@ def _encode_block(
         if answer is not None:
             is_gold[answer_positions(offsets, of_context, answer)] = True
         gold.append(is_gold)
+
     # What is said of whole rows.
     kinds = None
     if "token_type_ids" in encoded:
         kinds = Ragged.of(encoded["token_type_ids"])
     owners = [block[source].number for source in sources]
+
     # The tokenizer lists what it cut off at the row that was cut. With windows it lists this only at a
     # question's first row. With windows nothing is lost, and the mark of the first row says that the question
     # has further ones.

@@ -152,9 +152,11 @@ def distinct_order(
                     chosen.append(row)
                 else:
                     later.append(row)
+
             yield [np.array(chosen)]
             if len(chosen) < batch:
                 break
+
             # Back to the front in their old order: `extendleft` puts the last row that it gets first.
             waiting.extendleft(reversed(later))
 
@@ -195,10 +197,12 @@ def make_optimiser(
     for name, parameter in model.named_parameters():
         group = with_decay if name in decayed_names else without
         group.append(parameter)
+
     groups = [
         {"params": with_decay, "weight_decay": fine_tuning.weight_decay},
         {"params": without, "weight_decay": 0.0},
     ]
+
     # The fused kernel keeps intermediate results in float32: right for float32 weights, but with bfloat16 weights
     # it would not round where the paper's optimiser did. With None, unlike False, torch still updates all parameters
     # together on a GPU.
@@ -251,9 +255,11 @@ def fine_tune(
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         losses.append(loss)
+
         # On a GPU a look at a loss waits for the step to end, so most steps are not looked at.
         if (step + 1) % _CHECK_EVERY == 0 or step + 1 == steps or not device.kind.gpu:
             _check_finite(losses)
+
     return FineTuningLog(
         losses=tuple(float(loss) for loss in losses),
         train_positions=device.train_positions,
@@ -277,6 +283,7 @@ def _backward(
             return objective.backward(model, groups, device), device
         except torch.OutOfMemoryError:
             smaller = device.train_positions // 2
+
         # Outside of the except clause, whose traceback would keep the activations in memory. Gradients of passes that
         # fitted are dropped, as the whole step is computed again.
         optimiser.zero_grad(set_to_none=True)
@@ -284,6 +291,7 @@ def _backward(
             raise FineTuningError(
                 "out of memory even in the smallest forward pass; use a device with more memory"
             )
+
         # Memory that torch holds for passes of the old size is given back; that may fail as well.
         with contextlib.suppress(RuntimeError):
             torch.cuda.empty_cache()

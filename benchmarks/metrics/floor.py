@@ -39,12 +39,14 @@ def floor_of(local_data: LocalDataset) -> float:
         # `most_common` gives pairs of a label and its count.
         ((_, examples),) = labels.most_common(1)
         return 100 * int(examples) / int(rows.num_rows)
+
     if local_data.dataset.form == "TC":
         gold = Ragged.of(rows["tags"].to_pylist())
         # D1: O counts as a tag, so predicting O everywhere scores 1 on a sentence without entities.
         # The paper's sets give O the id 0.
         outside = Ragged(np.zeros_like(gold.values), gold.offsets)
         return 100 * float(sentence_f1s(outside, gold).mean())
+
     # No answer at all scores 1 for a question without an answer, and 0 for the others.
     unanswered = [not answers for answers in rows["answers"].to_pylist()]
     return 100 * float(np.mean(unanswered))
@@ -65,6 +67,7 @@ def _ranking_floor(local_data: LocalDataset) -> float:
             # Without a document that can be found, the query has an empty list here, and scores 0 below.
             if row["doc_id"] in documents:
                 of_query.append(row["doc_id"])
+
     # For each test query its relevant documents.
     test_answers = list(answers["test"].values())
     # The first ranking. A random one is the best blind guess only where each document answers a single query.
@@ -74,6 +77,7 @@ def _ranking_floor(local_data: LocalDataset) -> float:
     queries_answered = Counter[str]()
     for relevant in answers["validation"].values():
         queries_answered.update(relevant)
+
     # The second ranking: the most frequent answers of validation. Those of the test queries would be a look
     # at their answers: of 25 queries with a document each, any ten documents answer ten, which scores 10/25
     # times the mean discount of ten ranks, 18 %.
@@ -89,6 +93,7 @@ def _ranking_floor(local_data: LocalDataset) -> float:
             relevances[row] = [document in relevant for document in ranking]
         scores = ndcgs(similarities, relevances)
         floor = max(floor, scores.mean())
+
     return float(floor)
 
 
@@ -102,6 +107,7 @@ def _random_ndcg(relevant: int, documents: int) -> float:
     depth = min(FINE_TUNING.cutoff, documents)
     # The document at rank r counts 1 / log2(r + 1); the array counts ranks from 0.
     discounts = 1 / np.log2(np.arange(depth) + 2)
+
     # The number of relevant documents among the retrieved ones has a hypergeometric distribution.
     draws = comb(documents, depth)
     expected = 0.0
@@ -112,6 +118,7 @@ def _random_ndcg(relevant: int, documents: int) -> float:
         # ideal ranking has these documents at the top.
         gain = retrieved * discounts.mean()
         expected += probability * gain / discounts[:retrieved].sum()
+
     return expected
 
 
@@ -132,9 +139,11 @@ def with_floor(local_data: LocalDataset) -> Dataset:
     headline = dataset.headline
     if not dataset.is_own or dataset.floor is not None:
         return dataset
+
     # The prediction without a look at the input, O everywhere, finds no entity.
     if headline == "entity_f1":
         return replace(dataset, floor=0.0)
+
     # `floor_of` is for accuracy, NDCG@10, and both metrics of answers, which are the same where no answer is given.
     has_rule = headline in ("accuracy", "ndcg_at_10") or dataset.form == "QA"
     if not has_rule:

@@ -46,12 +46,15 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     predicted, words = predicted[has_word], words[has_word]
     if not len(words):
         return words, predicted
+
     # The sub-tokens of the word `numbers[i]` are those from `starts[i]` to before `ends[i]`.
     numbers, starts = np.unique(words, return_index=True)
     ends = np.append(starts[1:], len(words))
+
     # Each pair of a word and a tag becomes one number. How often it occurs is the word's number of votes for the tag.
     n_tags = int(predicted.max()) + 1
     pairs, votes_of_pair = np.unique(words * n_tags + predicted, return_counts=True)
+
     # The index in `numbers` of each pair's word.
     pair_word = np.searchsorted(numbers, pairs // n_tags)
     most_votes = np.zeros(len(numbers), dtype=np.int64)
@@ -59,11 +62,13 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     winners = votes_of_pair == most_votes[pair_word]
     voted = np.zeros(len(numbers), dtype=np.int64)
     voted[pair_word[winners]] = pairs[winners] % n_tags
+
     # Where several tags of a word have the most votes, the paper's code decides by the order of a Python set.
     tags_with_most = np.bincount(pair_word[winners], minlength=len(numbers))
     for word in np.flatnonzero(tags_with_most > 1):
         votes = predicted[starts[word] : ends[word]].tolist()
         voted[word] = max(set(votes), key=votes.count)
+
     return numbers, voted
 
 
@@ -84,17 +89,20 @@ def sentence_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     if not len(gold.values):
         return np.ones(len(gold))
     n_tags = int(max(predicted.values.max(), gold.values.max())) + 1
+
     # For each word, its sentence and its tag as one number, so that all sentences are counted at once.
     sentence = gold.row_of * n_tags
     predicted_key = sentence + predicted.values
     gold_key = sentence + gold.values
     size = len(gold) * n_tags
     hits = np.bincount(gold_key[predicted_key == gold_key], minlength=size)
+
     # F1 is twice the hits over the number of gold and predicted tags together.
     occurrences = np.bincount(gold_key, minlength=size)
     occurrences += np.bincount(predicted_key, minlength=size)
     f1 = np.zeros(size)
     np.divide(2.0 * hits, occurrences, out=f1, where=occurrences > 0)
+
     # From here by sentence: the mean of F1 over the tags that occur, or 1 where there are none.
     total = f1.reshape(len(gold), n_tags).sum(axis=1)
     n_present = (occurrences > 0).reshape(len(gold), n_tags).sum(axis=1)
@@ -123,6 +131,7 @@ def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     n_predicted = np.bincount(row[is_predicted], minlength=rows)
     n_gold = np.bincount(row[is_gold], minlength=rows)
     n_both = np.bincount(row[is_predicted & is_gold], minlength=rows)
+
     # D2: as in the paper's code, an empty set (no answer, or an answer that was cut off) stands for position 0. So what
     # it shares with the other set is position 0, if that has it. `position_0` has its index in the values, by row.
     position_0 = gold.offsets[:-1]
@@ -153,6 +162,7 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     gains = relevances.astype(np.float64)
     # The document at rank r is discounted by 1 / log2(r + 1); the array counts ranks from 0.
     discounts = 1.0 / np.log2(np.arange(depth) + 2.0)
+
     # Documents of equal similarity, which are neighbours, are a group. A query has at most `depth` groups, so its
     # groups are numbered from `depth` times the query's number.
     group = np.zeros((queries, depth), dtype=np.int64)
@@ -166,9 +176,11 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     discount_of_group = np.bincount(
         numbers, weights=discount_of_document, minlength=size
     )
+
     # A group's DCG: its mean gain times the sum of its discounts. Numbers of no group have no members and give 0.
     dcg_of_group = gain_of_group * discount_of_group / np.maximum(members, 1)
     dcg = dcg_of_group.reshape(queries, depth).sum(axis=1)
+
     # D3: the paper's ideal ranking has only the retrieved documents, here by falling gain.
     ideal = -np.sort(-gains, axis=1) @ discounts
     scores = np.zeros(queries)

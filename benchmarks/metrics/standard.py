@@ -135,6 +135,7 @@ def ranking_scores(
         # A query for which nothing was retrieved has no results.
         of_query = results.get(query, {})
         scores[query] = of_query.get(measure, 0.0)
+
     return scores
 
 
@@ -162,9 +163,11 @@ def _entity_f1(predictions: TagPredictions) -> Score:
     with_word = np.flatnonzero(predictions.words >= 0)
     # The words that have sub-tokens, and the place in `with_word` of each one's first sub-token.
     words, first = np.unique(predictions.words[with_word], return_index=True)
+
     # Every definition of tags has O. Where names lack it, the first tag stands for a word without sub-tokens.
     outside = predictions.names.index("O") if "O" in predictions.names else 0
     tags = np.full(len(predictions.gold.values), outside, dtype=np.int64)
+
     # A word has the tag of its first sub-token, as usual in the field; the paper's protocol lets sub-tokens vote.
     tags[words] = predictions.tokens[with_word[first]]
     predicted = _in_iob2(Ragged(tags, predictions.gold.offsets), predictions.names)

@@ -122,6 +122,7 @@ def read_definitions(path_or_name: Path) -> list[Dataset]:
         return _definitions_in(path_or_name)
     if name in READY:
         return _definitions_in(READY[name])
+
     # A dataset's name begins with that of its file and has underscores, as xnli_de. People also write xnli-de.
     wanted = name.replace("-", "_")
     for stem, path in READY.items():
@@ -132,6 +133,7 @@ def read_definitions(path_or_name: Path) -> list[Dataset]:
             raise UserError(
                 f"{stem} has no dataset {name!r}; use one of {', '.join(by_name)}{nearest(wanted, by_name)}"
             )
+
     raise UserError(
         f"there is no file {name} and no ready-made definition of that name (there are {', '.join(READY)})"
         f"{nearest(name, READY)}"
@@ -151,6 +153,7 @@ def ready_text() -> str:
             kind = dataset.files.content["kind"]
             columns = f"{stem:11} {dataset.name:22} {kind:10} {dataset.headline:11}"
             lines.append(f"{columns} {dataset.title:26} {', '.join(origins)}")
+
     return "\n".join(lines)
 
 
@@ -160,14 +163,17 @@ def _definitions_in(path: Path) -> list[Dataset]:
         raise UserError(
             f"{path} is not a dataset definition: that must be a TOML file whose name ends in .toml"
         )
+
     try:
         tables = read_toml(path)
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
+
     if not tables:
         raise UserError(
             f"{path} defines no dataset; give each a table such as [reviews]"
         )
+
     return [
         definition_of(name, table, f"{path}: [{name}]", path.parent)
         for name, table in tables.items()
@@ -220,16 +226,19 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         raise UserError(
             f"{where} is not a table; put a header with the dataset's name, such as [reviews], above its keys"
         )
+
     # `hub` is a table of one repository, or a list of them, each with some roles. From here on it is a list.
     settings = table
     if isinstance(table.get("hub"), dict):
         settings = {**table, "hub": [table["hub"]]}
+
     # What the table says, with the kind's own values where it says nothing.
     entry = read_settings(_Table, settings, where)
     try:
         kind = DATASET_KINDS[entry.kind]
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
+
     labels = tuple(str(label) for label in entry.labels)
     metric = entry.metric or kind.metrics[0]
     # The first fault is reported.
@@ -277,15 +286,18 @@ def _files_of(
     columns = dict(kind.columns)
     for key, column in entry.columns.items():
         columns[kind.synonyms.get(key, key)] = (str(column),)
+
     # What the files have to be, in words, for help and errors.
     originals = " and ".join(kind.roles)
     if columns:
         in_words = ", ".join(" or ".join(names) for names in columns.values())
         originals = f"{originals} with the columns {in_words}"
+
     paths = {}
     for role, names in entry.files.items():
         paths[role] = tuple(folder / name for name in _listed(names))
     corpus = entry.corpus
+
     # A hub's corpus is large, so only judged documents are kept, as in the paper's sets.
     if not corpus and entry.hub:
         corpus = "judged"
@@ -323,6 +335,7 @@ def _faults(
         yield "a dataset's name consists of lowercase letters, digits and underscores"
     yield from _label_faults(kind, labels)
     yield from _metric_faults(kind, labels, metric)
+
     # Retrieval sets may be only evaluated, after training on MS MARCO, as the paper does with NQ and MLDR.
     trains_on_msmarco = kind.task == "IR" and entry.trained_on == "msmarco"
     if entry.trained_on not in ("", name) and not trains_on_msmarco:
@@ -431,6 +444,7 @@ def _file_faults(entry: _Table, kind: DatasetKind) -> Iterator[str]:
             first = unknown[0]
             can = ", ".join(keys) or "none"
             yield f"{part}: unknown key {first!r}; it can have {can}{nearest(first, keys)}"
+
     for hub in entry.hub:
         repo = hub.get("repo")
         if not isinstance(repo, str) or repo.count("/") != 1:

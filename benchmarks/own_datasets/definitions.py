@@ -47,6 +47,7 @@ def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
             )
         else:
             known.register(definition)
+
     return known
 
 
@@ -88,6 +89,7 @@ def store_definitions(store: Path, datasets: Iterable[Dataset]) -> None:
         if not dataset.is_own:
             continue
         content = {**dataset.files.content}
+
         # The floor is computed from the data, which a later call need not have read.
         floor = dataset.floor
         if floor is None:

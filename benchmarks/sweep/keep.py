@@ -125,6 +125,7 @@ class Keeper:
                     f"{folder} could not be written: {error}; the run's scores are there, and the same command keeps "
                     "its weights once the cause is gone"
                 ) from None
+
             remove_leftovers(folder.parent)
             # Older runs are removed last, so that a killed process leaves two kept runs of a cell, never none.
             for other in folder.parent.iterdir():
@@ -133,6 +134,7 @@ class Keeper:
                 # What others have put next to the runs stays: other names, folders without a manifest, links.
                 if other == folder or not is_kept_run or other.is_symlink():
                     continue
+
                 # Files that this package did not write are left, and the folder with them.
                 left = remove_ours(other, kept_files(other))
                 if left:
@@ -157,6 +159,7 @@ class Keeper:
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 hashes[path.relative_to(folder).as_posix()] = sha256_file(path)
+
         write_manifest(folder / MANIFEST, record, hashes)
         # The card is written after the manifest, from which it reads the model's class.
         write_card(folder / CARD, _card(self.request, key, folder))
@@ -176,6 +179,7 @@ class Keeper:
         setting = self.setting
         local, loaded = self.sets[name], setting.loaded
         form = local.dataset.form
+
         # Only retrieval has no head, and so no number of outputs.
         is_retrieval = local.dataset.labels is None
         labels = _OUTPUTS.get(form, local.labels)
@@ -187,6 +191,7 @@ class Keeper:
             labels,
             _PROBLEMS.get(form, ""),
         )
+
         # Example texts (pairs for QA), which the written tokenizer has to read as the run did. They are
         # stripped, as the paper's evaluation strips texts of retrieval (D6).
         first_split = next(iter(local.evaluated().values()))
@@ -197,6 +202,7 @@ class Keeper:
             else:
                 texts = texts_of(local.dataset, row, setting.reading)
                 examples += [(text.strip(),) for text in texts]
+
         # The tokenizer to write, and the ids of the examples as the run read them.
         if not is_retrieval:
             # In the run, the end of text was put behind each text; the written tokenizer does that by itself.
@@ -207,6 +213,7 @@ class Keeper:
                 ended = (*example[:-1], example[-1] + end)
                 encoded = loaded.tokenizer(*ended, add_special_tokens=False)
                 ids_of_run.append(encoded["input_ids"])
+
             tokenizer = ending_tokenizer(loaded.tokenizer, alone=True)
         else:
             # D6: the paper evaluates retrieval with begin-of-text and without end-of-text, so its sets are read so.
@@ -217,17 +224,20 @@ class Keeper:
                 limit = setting.own_longest
                 tokenizer = setting.own_tokenizer
             ids_of_run = [tokenizer(*example)["input_ids"] for example in examples]
+
         write_tokenizer(
             tokenizer,
             folder,
             max_length=limit,
             read=zip(examples, ids_of_run, strict=True),
         )
+
         # What sentence-transformers needs to make vectors.
         if is_retrieval:
             width = model.encoder.hidden_size
             write_pooling(folder, width, setting.pooling.mode, longest=limit)
             write_prompts(folder, setting.reading)
+
         return class_name
 
 
@@ -245,6 +255,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
             "--keep best writes folders without code, so it cannot keep a model that needs --trust-remote-code; leave "
             "one of them out"
         )
+
     for name in request.datasets:
         chosen = request.reading(name).pooling
         if not POOLINGS[chosen].mode:
@@ -253,24 +264,28 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
                 f"--keep best cannot keep an encoder with the pooling {chosen!r}, only with {possible}; "
                 "leave out --keep"
             )
+
     # `part` names the whole of which the encoder is one half; empty where the encoder is a whole model.
     if loaded.encoder.part:
         raise UserError(
             f"--keep best cannot keep {loaded.source}: plain transformers has no class for the "
             f"encoder{loaded.encoder.part} alone; leave out --keep"
         )
+
     # Room in the store.
     base = nearest_existing(request.store.absolute())
     if not os.access(base, os.W_OK):
         raise UserError(
             f"{base} cannot be written, so no encoder can be kept there; choose another store with --out"
         )
+
     _check_disk(request, loaded, base)
     # One model for each form, written and removed again.
     known = request.known
     sets = {name: load_dataset(request.data, known[name]) for name in request.datasets}
     device = choose_device("cpu", "fp32")
     setting = Setting(loaded=loaded, device=device, head=request.head)
+
     # Written folders differ only by the dataset's form, so one model of each form is tried.
     one_of_form = {local.dataset.form: name for name, local in sets.items()}
     for name in one_of_form.values():
@@ -300,6 +315,7 @@ def _check_disk(request: RunRequest, loaded: LoadedModel, folder: Path) -> None:
         best = request.runs.best(request.name, name)
         if best is None or not request.runs.is_kept(best):
             lacking += 1
+
     needed = size * (lacking + 1)
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -324,7 +340,9 @@ def write_cards(request: RunRequest) -> list[Path]:
                 "%s was changed, so it stays; remove it, and this command writes it again",
                 folder / CARD,
             )
+
         folders.append(folder)
+
     return folders
 
 
@@ -348,21 +366,26 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
         "validation, this run": f"{100 * validation:.2f}",
         **_over_seeds(request.runs, key),
     }
+
     # A dataset of one's own has its standard metric in the first row already.
     standard = record.get(STANDARD, {}).get("test", {}).get(dataset.headline)
     if standard is not None and not dataset.is_own:
         name = f"test, this run ({dataset.headline}, standard protocol)"
         rows[name] = f"{100 * standard:.2f}"
+
     rows["learning rate, seed"] = f"{key.lr:g}, {key.seed}"
     rows |= _data_rows(request, key.dataset)
     start = request.model
+
     # For a folder only its last part: a card is passed on, and the path would say nothing to others.
     if Path(request.model).is_dir():
         start = Path(request.model).name
+
     # Without its code: a model that needs some is not kept (`check_keeping`).
     source = resolve(request.model, revision=request.revision)
     licence = licence_of(source) or "not stated in its folder"
     rows["start"] = f"{start} (licence: {licence})"
+
     # The page around the table.
     folder_of_templates = Path(__file__).with_name("templates")
     template = (folder_of_templates / "kept_card.md").read_text("utf-8")
@@ -425,11 +448,13 @@ def _over_seeds(store: RunStore, of_cell: RunKey) -> dict[str, str]:
         if found is None:
             continue
         scores[key] = found
+
         # The best run of the seed so far; for its first run, that run itself.
         other = best_runs.setdefault(key.seed, key)
         # Between equal validation scores the smallest rate counts.
         if (found[0], -key.lr) > (scores[other][0], -other.lr):
             best_runs[key.seed] = key
+
     tests = [100 * scores[key][1] for key in best_runs.values()]
     seeds = len(tests)
     if seeds < 2:
@@ -444,6 +469,7 @@ def _over_seeds(store: RunStore, of_cell: RunKey) -> dict[str, str]:
         variance, df = _with_queries(variance, by_query)
         queries = by_query.shape[1]
         row_name = f"{mean} over seeds and {queries} queries"
+
     half = float(student.ppf(1 - ALPHA / 2, df)) * math.sqrt(variance)
     return {row_name: f"{statistics.fmean(tests):.2f} ± {half:.2f}"}
 
@@ -462,13 +488,16 @@ def _with_queries(
     # Between the mean scores of two seeds, over samples of the queries. A mean over queries has the covariance
     # of single queries, divided by their number.
     covariance = np.cov(by_query) / queries
+
     # The queries' part of the variance is what seeds share: the mean covariance of two different seeds. The
     # diagonal, a seed with itself, is left out, as the variance over seeds holds it already.
     between_seeds = float(covariance.sum() - np.trace(covariance))
+
     # The sum is over each seed with each other one: `seeds` times `seeds - 1`, which is `df`.
     # An estimated covariance can be below 0, a part of a variance cannot.
     over_queries = max(0.0, between_seeds / (seeds * df))
     variance = by_seeds + over_queries
+
     # Satterthwaite: the squared variance, over the sum of its squared parts by their degrees of freedom.
     uncertainty = by_seeds**2 / df + over_queries**2 / max(1, queries - 1)
     # Without any spread the formula would divide 0 by 0.

@@ -43,6 +43,7 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
     descriptions = {name: _description(request, local) for name, local in sets.items()}
     check_finished(request, descriptions)
     store_definitions(request.store, [with_floor(local) for local in sets.values()])
+
     # A request without training has one rate and one seed (`RunOptions.request`), as nothing depends on them.
     (lr,), (seed,) = request.lrs, request.seeds
     for name, dataset in sets.items():
@@ -51,6 +52,7 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
         request.runs.note(request.name, name, {(lr, seed)})
         if request.runs.state(key).done:
             continue
+
         # Rank, and write a run as after a fine-tuning. "full" is the environment whose lock file is recorded.
         evaluations = ranked(dataset)
         content, texts = scored_run(evaluations, losses=())
@@ -74,6 +76,7 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
             K1,
             B,
         )
+
     return [
         cell_status(request.runs, request.name, name, request.lrs, request.seeds)
         for name in request.datasets
@@ -128,6 +131,7 @@ def _ranked(
     own = judged.own_documents(split)
     queries = dataset.queries(split)["text"].to_pylist()
     best_documents, best_scores = [], []
+
     # The scores of all documents, query by query.
     for row, query_scores in enumerate(bm25_scores(texts, queries)):
         scores = query_scores.astype(np.float64)
@@ -137,9 +141,11 @@ def _ranked(
         best = np.argsort(-scores, kind="stable")[:DEPTH]
         best_documents.append(best)
         best_scores.append(scores[best])
+
     documents, similarities = np.stack(best_documents), np.stack(best_scores)
     qrels = judged.qrels[split]
     cutoff = FINE_TUNING.cutoff
+
     # The paper's metric and the standard ones read the same ranking, the paper's metric only its first ten documents.
     predictions = RankingPredictions(
         query_ids=list(qrels),

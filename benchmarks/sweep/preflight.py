@@ -61,11 +61,13 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
         check_labels(dataset)
     loaded = requested_model(request)
     check_special_tokens(loaded)
+
     # One dataset of each form is tried: to a model, datasets of one form differ only in the number of labels.
     one_of_form = {sets[name].dataset.form: sets[name] for name in request.datasets}
     for dataset in one_of_form.values():
         pooling = POOLINGS[request.reading(dataset.name).pooling]
         dry_run(dataset, loaded, precision, pooling, request.head)
+
     for dataset in sets.values():
         family_of(dataset.dataset).check(dataset, loaded)
     if request.keep == "best":
@@ -107,6 +109,7 @@ def check_special_tokens(loaded: LoadedModel) -> None:
         # As in fine-tuning, the end of text stands in the text: it has to be read as one token.
         ids = tokenizer(f"a{end}", add_special_tokens=False)["input_ids"]
         end_id = tokenizer.convert_tokens_to_ids(end)
+
         # The id of a token that the vocabulary lacks is that of the unknown token.
         is_unknown = end_id == tokenizer.unk_token_id and end != tokenizer.unk_token
         if ids[-1] != end_id or is_unknown:
@@ -114,6 +117,7 @@ def check_special_tokens(loaded: LoadedModel) -> None:
                 f"{loaded.source}: the end-of-text token {end!r} is not a single token of the vocabulary, so texts "
                 "would end in pieces of it; add it to tokenizer.json as a special token"
             )
+
         if max(end_id, tokenizer.pad_token_id) >= rows:
             raise UserError(
                 f"{loaded.source}: the end-of-text or padding id is beyond the {rows} rows of the embedding; "
@@ -153,14 +157,17 @@ def dry_run(
     text = texts_of(dataset.dataset, first_row)[0]
     limits = loaded.limits
     length = limits.labelled
+
     # Retrieval, which has no labels, has limits of its own in fine-tuning and in the paper's evaluation.
     if dataset.dataset.labels is None:
         length = max(limits.retrieval, limits.paper_retrieval)
     tokens = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"]
+
     # The tokenizer may know nothing of a text, and give no token.
     tokens = tokens or [loaded.tokenizer.pad_token_id]
     # np.resize repeats the tokens up to the length.
     ids = torch.from_numpy(np.resize(np.array(tokens, dtype=np.int64), (1, length)))
+
     # The pass, after which the model is as it was.
     model = new_model(dataset.dataset, loaded.encoder, pooling, head)
     was_training = model.training
@@ -184,11 +191,13 @@ def dry_run(
         for name, parameter in model.named_parameters():
             parameter.data = loaded_weights[name]
         model.train(was_training)
+
     if not bool(torch.isfinite(outputs).all()):
         raise UserError(
             f"the outputs of {loaded.source} for {length} tokens are not finite in {precision.name}; try --precision "
             "mixed or fp32"
         )
+
     return length
 
 
@@ -227,9 +236,11 @@ def run_bytes(
         torch.autocast("cpu", torch.bfloat16, enabled=precision.autocast),
     ):
         outputs.append(encoder(ids, torch.tensor([length])))
+
     numbers = sum(parameter.numel() for parameter in parameters)
     # Five: weights, their copy, gradients and AdamW's two moments.
     of_model = 5 * numbers * precision.weights.itemsize
+
     # The pass had `length` positions: the bytes of one, times the positions of a run's largest pass.
     return of_model, sum(saved.values()) // length * positions
 
@@ -246,19 +257,23 @@ def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     tokens = float(tokens_per_step * steps * len(request.lrs) * len(request.seeds))
     encoder = setting.loaded.encoder
     few = np.arange(min(4, len(texts)))
+
     # Padded with 0: any id will do, as the lengths tell what is real.
     padded = torch.from_numpy(ids.padded(few, 0, 0)).long()
     lengths = torch.from_numpy(ids.lengths[few])
     seconds_per_token = 0.0
+
     # The second pass counts: the first one is slower than those that follow.
     for _ in range(2):
         begin = time.perf_counter()
         encoder(padded, lengths).sum().backward()
         seconds = time.perf_counter() - begin
         seconds_per_token = seconds / int(lengths.sum())
+
     encoder.zero_grad(set_to_none=True)
     parameters = sum(parameter.numel() for parameter in encoder.parameters())
     on_cpu = seconds_per_token * tokens / 3600
+
     # 6: two operations for each parameter and token forward, four backward.
     on_gpu = 6 * parameters * tokens / (_SHARE * H100.peak) / 3600
     return (
@@ -300,6 +315,7 @@ def validate(request: RunRequest) -> Iterator[str]:
             yield f"{dataset.name}: {cut}"
         if dataset.dataset.is_own_retrieval and runs_left:
             yield f"{dataset.name}: {_hours(dataset, as_read, request)}"
+
     if request.keep == "best":
         yield f"kept: the weights of the best run of each dataset, in {request.store / 'encoders'}"
     yield f"{runs_left} runs to do; everything they need is available"

@@ -70,6 +70,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
     pairs = set(itertools.product(request.lrs, request.seeds))
     for name in request.datasets:
         request.runs.note(request.name, name, pairs)
+
     # Model and data are only loaded if a run is left, or if a best run's weights should be kept and are not.
     keeps = request.keep == "best"
     if _left(jobs) or (keeps and lost_jobs(jobs)):
@@ -78,6 +79,7 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
             if not choose_kind(request.device).gpu:
                 # More threads would not survive the forks of workers.
                 torch.set_num_threads(1)
+
             loaded, precision, sets = preflight(request)
             # Stored once more: now the data are read, the definitions have the score of a constant prediction as well.
             store_definitions(request.store, [with_floor(dataset) for dataset in sets])
@@ -91,12 +93,15 @@ def run_grid(request: RunRequest) -> list[CellStatus]:
                 _do_jobs(lost, request, loaded, precision)
         finally:
             torch.set_num_threads(threads)
+
         # Another call with other settings may have begun when no run was there yet, and have done some of these. All
         # jobs have the same descriptions.
         check_finished(request, jobs[0].descriptions)
+
     if keeps:
         for folder in write_cards(request):
             log.info("the best run's encoder is in %s", folder)
+
     return [
         cell_status(request.runs, request.name, name, request.lrs, request.seeds)
         for name in request.datasets
@@ -116,12 +121,14 @@ def _do_jobs(
     if not kind.gpu:
         positions = request.positions or kind.positions
         run_size = sum(run_bytes(loaded.encoder, precision, positions))
+
     # No more workers than fine-tunings.
     devices = _devices(request, run_size)[: _left(jobs)]
     # A worker without others is never told to stop.
     if len(devices) == 1:
         _work(jobs, devices, 0, loaded, lambda: False)
         return
+
     # A fork has the model in its memory, but no access to a GPU that its parent has used. So for GPUs workers start
     # fresh, and each loads the model itself.
     model = None if kind.gpu else loaded
@@ -145,6 +152,7 @@ def _devices(request: RunRequest, run_size: int) -> list[str]:
     if not kind.gpu:
         return [request.device] * (request.workers or _fitting(run_size))
     workers, count = request.workers or 1, torch.cuda.device_count()
+
     # Without any GPU there is one worker, whose `choose_device` refuses the device.
     if workers == 1 or not count:
         return [request.device]
@@ -152,6 +160,7 @@ def _devices(request: RunRequest, run_size: int) -> list[str]:
         raise UserError(
             f"--workers {workers} spreads runs over all GPUs: leave out --device {request.device}"
         )
+
     return [f"{kind.name}:{worker % count}" for worker in range(workers)]
 
 
@@ -177,6 +186,7 @@ def _model(
     )
     if not chosen.kind.gpu:
         torch.set_num_threads(1)
+
     # The pooling is that of a classifier's head. Retrieval has no head: the pooling of its vectors comes with
     # the way in which its texts are read (`prepare_runs`).
     setting = Setting(
@@ -209,6 +219,7 @@ def _work(
     if not alone:
         # Other workers tokenise at the same time, and threads of all would compete for the cores.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
     model = _model(jobs[0].request, devices[worker], loaded)
     # Each worker begins at another job and goes round from there, so that not all of them prepare the same one.
     first = worker * len(jobs) // len(devices)
@@ -226,12 +237,14 @@ def _work(
                 todo = job.pending(runs)
                 if not is_ours or not todo:
                     continue
+
                 # A prepared job evaluates only the datasets of its runs; a repeated run may need others.
                 if prepared is None or not prepared.runs.issuperset(todo):
                     prepared = prepare_runs(job, model)
                     _say(
                         f"{job}: {prepared.steps:,} steps per fine-tuning, {_left([job])} to do"
                     )
+
                 start = time.perf_counter()
                 title = f"{job} {runs[0].folder.name}"
                 # Only a worker without others shows a progress bar.
@@ -240,6 +253,7 @@ def _work(
                     watch = functools.partial(progress, what=title, unit="step")
                 outcome = prepared.run(todo, watch)
                 took = time.perf_counter() - start
+
             fine_tunings += 1
             seconds += took
             left = _left(jobs)
@@ -314,9 +328,11 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
         process_of(target=_call, args=(call, stop, errors, parent), daemon=True)
         for call in calls
     ]
+
     # A forked process has a copy of what is not written yet, and would write it a second time.
     sys.stdout.flush()
     sys.stderr.flush()
+
     # Wait until all have ended; after a failure the others are told to stop.
     try:
         for process in processes:
@@ -336,6 +352,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
             if process.is_alive():
                 process.kill()
                 process.join()
+
     # Say what went wrong: what a call raised, or else how its process ended.
     if not errors.empty():
         raise errors.get()
@@ -348,6 +365,7 @@ def side_by_side(calls: Sequence[Callable[[Stop], None]], *, fresh: bool) -> Non
                 f"a worker was killed by {name}, as happens when memory runs out; "
                 "run the same command with fewer --workers to resume"
             )
+
         if code:
             raise UserError(f"a worker exited with code {code}")
 

@@ -127,6 +127,7 @@ class RunRequest(Computation):
             return replace(
                 PAPER_READING, pooling=self.pooling or "mean", longest=longest
             )
+
         made = self._as_made
         pooling = self.pooling or made.pooling
         if self.pooling is None and pooling not in COMPUTED:
@@ -134,10 +135,12 @@ class RunRequest(Computation):
                 f"{self.model} is pooled by {pooling}, which is not computed here; give --pooling "
                 "mean, first or last"
             )
+
         # --max-length is at its default: the model's own length counts.
         if longest == FINE_TUNING.max_length:
             longest = made.longest or longest
         query, document = self.prompts or (made.query, made.document)
+
         # Where the vector is the last token's although the maker did not mean it to be, texts have to end in
         # one token: the end of text (`Embedding.ends`).
         # The maker's pooling may go on behind the word: `last without the prompt`.
@@ -196,6 +199,7 @@ def dataset_names(
                 f"unknown dataset {word!r}; use one of {', '.join(choices)}, or define your own with "
                 f"--datasets FILE{nearest(word, choices)}"
             )
+
     return tuple(dict.fromkeys(names))
 
 

@@ -82,11 +82,13 @@ class RunJob:
             has_failed = state.reason is not None
             if not has_failed:
                 return True
+
             # A run that failed is tried again only if its settings have changed since.
             before = state.description
             # Without a description, nothing shows a change.
             if before is None:
                 return False
+
             # `before` where this job has no description of the dataset: nothing shows a change then either.
             now = self.descriptions.get(key.dataset, before)
             return first_difference(before, now) is not None
@@ -116,6 +118,7 @@ def jobs_of(
             descriptions=descriptions or {},
         )
         jobs.append(job)
+
     return jobs
 
 
@@ -151,11 +154,13 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
             best = request.runs.best(request.name, name)
             if best is not None and request.runs.is_lost(best):
                 best_runs.setdefault((best.lr, best.seed), []).append(best)
+
         for (lr, seed), keys in best_runs.items():
             names = tuple(key.dataset for key in keys)
             narrowed = replace(request, datasets=names, lrs=(lr,), seeds=(seed,))
             again = frozenset(keys)
             lost.append(replace(job, request=narrowed, datasets=names, again=again))
+
     return lost
 
 
@@ -194,6 +199,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
             raise UserError(
                 f"{scored[0]} is evaluated with a model fine-tuned on {name}: {error}"
             ) from None
+
     # The model and the settings, which all runs of the request share.
     code = request.trust_remote_code
     folder = resolve(request.model, revision=request.revision, code=code)
@@ -209,6 +215,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
         "results_version": RESULTS_VERSION,
         **_direction(folder),
     }
+
     # With them, what differs between datasets.
     by_dataset = {}
     for name in request.datasets:
@@ -222,6 +229,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
             "training_data": data_hashes[dataset.trained_on],
             "evaluation_data": data_hashes[name],
         }
+
     return by_dataset
 
 
@@ -271,6 +279,7 @@ def check_finished(
             state = request.runs.state(key)
             if not state.done:
                 continue
+
             # A run of the release has no description. It is accepted on a dataset that is not asked for: none
             # of this request's cells counts it.
             if state.description is None and now is None:
@@ -281,12 +290,14 @@ def check_finished(
                     f"{folder} does not record what it was made from, so it is unknown whether "
                     f"{redacted(request.model)} would give the same results; use a different --name or --out"
                 )
+
             before = state.description
             if now is None:
                 before_of_model = {name: before.get(name) for name in _OF_MODEL}
                 changed = first_difference(before_of_model, of_model)
             else:
                 changed = first_difference(before, now)
+
             if changed is not None:
                 differs = _differs(request, state.source, *changed)
                 raise UserError(f"{folder} {differs}; use a different --name or --out")

@@ -141,6 +141,7 @@ class RunStore:
             pass  # nothing was kept
         except UserError as error:
             log.warning("%s; it will be made again", error)
+
         # A damaged file of ours may be replaced; a file of any other name is not ours to remove. So names are compared,
         # without the hashes of the files.
         others = strangers(folder, dict.fromkeys(kept_files(folder), ""))
@@ -149,6 +150,7 @@ class RunStore:
                 f"{folder} holds {first_of(others)}, which --keep did not write; move it elsewhere, for the best "
                 "run's weights go there"
             )
+
         return False
 
     def is_lost(self, key: RunKey) -> bool:
@@ -213,6 +215,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
     except NotItselfError as error:
         # A folder without results holds no run, so it has no fault.
         return RunState(fault=error.reason if has_results else None)
+
     recorded: dict[str, Any] = {
         "description": record.get("description"),
         "source": str(record.get("model_source")),
@@ -222,6 +225,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
         reason = str(record.get("reason", "unknown"))
     if not has_results:
         return RunState(reason=reason, **recorded)
+
     # The manifest's hashes by file: that of results.json is compared while its scores are read, the others after it.
     # No file has the hash "": results that a manifest does not list count as changed since it was written.
     files = dict(record.get(FILES, {}))
@@ -234,4 +238,5 @@ def _look(folder: Path, *stamps: object) -> RunState:
         check_files(folder, files, RERUN)
     except (ResultsError, UserError, OSError) as error:
         return RunState(fault=str(error), reason=reason, **recorded)
+
     return RunState(scores=(validation.score, test.score), **recorded)

@@ -71,11 +71,13 @@ def cell_status(
         found = store.found(model, dataset)
         # Each run once.
         keys = list(dict.fromkeys([*(asked_keys or keys), *found]))
+
     states = {key: store.state(key) for key in keys}
     failed = {}
     for key, state in states.items():
         if state.reason is not None:
             failed[key.folder.name] = state.reason
+
     open_keys = [key for key, state in states.items() if not state.done]
     # A process that does a run holds the run's lock.
     is_running = any(holder_of(store.claim(key)) is not None for key in open_keys)
@@ -110,9 +112,11 @@ def models_in_store(store: Path, wanted: Sequence[str]) -> list[str]:
         raise UserError(
             f"{folder} contains no runs; set the store with --out, or start with `clm-or-mlm benchmarks run`"
         )
+
     for name in wanted:
         if name not in found:
             raise UserError(f"{folder} has no model {name!r}{nearest(name, found)}")
+
     return list(wanted) if wanted else found
 
 
@@ -139,11 +143,13 @@ def status_table(cells: Sequence[CellStatus], datasets: Sequence[str]) -> str:
     for model in dict.fromkeys(cell.model for cell in cells):
         of_model = [cell for cell in cells if cell.model == model]
         rows.append([model, *map(_in_short, of_model)])
+
     # All columns but the first are aligned as numbers.
     lines = plain_table(rows, numbers=range(1, len(rows[0])))
     for cell in cells:
         for run, why in cell.failed.items():
             lines.append(f"failed: {cell.model} {cell.dataset} {run}: {why}")
+
     total = sum(cell.runs for cell in cells)
     done = sum(cell.done for cell in cells)
     failed = sum(len(cell.failed) for cell in cells)

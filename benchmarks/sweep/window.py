@@ -36,6 +36,7 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
     entry = dataset.dataset
     loaded = setting.loaded
     limit = loaded.limits.labelled
+
     # Retrieval sets of one's own have the limit of their reading, the paper's that of fine-tuning.
     if entry.task == "IR":
         limit = setting.own_longest if entry.is_own else loaded.limits.retrieval
@@ -50,12 +51,14 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
             sizes = [len(text.encode()) for text in texts]
             inputs += len(sizes)
             may_be_cut.append(max(sizes) + _SLACK > limit)
+
         # Only rows with more bytes than the limit are tokenised: no text has more tokens than bytes.
         long = table.filter(pa.array(may_be_cut, pa.bool_()))
         if long.num_rows:
             for losses in _losses(entry, long, dataset.labels, setting, limit):
                 cut += 1
                 lost += losses
+
     if not cut:
         return ""
     input_word, lost_word = _WORDS.get(entry.task, ("texts", ""))
@@ -102,6 +105,7 @@ def _losses(
         texts: list[str] = []
         for row in table.to_pylist():
             texts += texts_of(entry, row, setting.reading)
+
         # Encoded up to one token more than fits: a text of that length would be cut.
         if entry.is_own_retrieval:
             lengths = encode_as_written(setting.own_tokenizer, texts, limit + 1).lengths
@@ -110,6 +114,7 @@ def _losses(
             if entry.task == "IR":
                 tokenizer = loaded.retrieval_tokenizer
             lengths = encode_texts(tokenizer, texts, limit + 1).lengths
+
         # A text that is cut loses neither answers nor entities.
         for length in lengths:
             if length > limit:

@@ -173,6 +173,7 @@ class Prepared:
                 if not self._is_done(key):
                     self._write(key, {"status": "failed", "reason": str(error)}, {})
             words.append(f"failed: {error}")
+
         return "; ".join(words)
 
     def _evaluate(
@@ -185,6 +186,7 @@ class Prepared:
         evaluations = evaluator(model, setting.device)
         seconds = time.perf_counter() - start
         scored, texts = scored_run(evaluations, losses=tuned.losses)
+
         # A run that is already done is repeated only for its weights, and keeps the results that were written.
         if self._is_done(key):
             path = self.job.request.runs.folder(key) / RESULTS
@@ -194,6 +196,7 @@ class Prepared:
                     key.folder,
                 )
             return self._keep_and_describe(key, model)
+
         content: dict[str, Any] = {
             "status": "complete",
             **scored,
@@ -263,6 +266,7 @@ def scored_run(
         STANDARD: standard,
         "steps": len(losses),
     }
+
     # Scores of single instances are in details.json, so that run.json stays small to read.
     details: dict[str, Any] = {
         "losses": [round(loss, 6) for loss in losses],
@@ -271,6 +275,7 @@ def scored_run(
     if any(clusters.values()):
         details[CLUSTERS] = clusters
         content[CLUSTERS] = clusters_hash(clusters)
+
     texts = {
         DETAILS: json.dumps(details, indent=1) + "\n",
         RESULTS: results_text(scores),
@@ -313,6 +318,7 @@ def write_run(
     for name in ("model", "dataset", "task", "lr", "seed"):
         record[name] = getattr(key, name)
     hashes = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
+
     # Results are written last: other processes take a run for done once they are there.
     for name in texts.keys() - {RESULTS}:
         write_text(folder / name, texts[name])
@@ -335,16 +341,19 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
     for dataset in sets.values():
         check_labels(dataset)
     _check_unchanged(job, resettable, sets)
+
     # All datasets of a job are read alike: as the one that is trained on, or without training as the maker means it.
     setting = resettable.setting.reading_as(request.reading(job.datasets[0]))
     cuts = {name: window_cuts(dataset, setting) for name, dataset in sets.items()}
     for name, cut in cuts.items():
         if cut:
             log.info("%s: %s", name, cut)
+
     # Tokens and batches, and what keeps weights.
     training = sets[job.trained_on]
     seeds = sorted({key.seed for key in todo})
     objective = objective_of(training, setting, seeds)
+
     # Batches are made only for datasets on which a run is scored.
     scored = {key.dataset for key in todo}
     evaluators = {}
@@ -352,9 +361,11 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
         if name in scored:
             family = family_of(sets[name].dataset)
             evaluators[name] = family.evaluator(sets[name], setting)
+
     keeper = None
     if request.keep == "best":
         keeper = Keeper(request=request, setting=setting, sets=sets)
+
     # "full" is the environment whose lock file the runs record.
     return Prepared(
         job=job,

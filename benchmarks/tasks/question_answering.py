@@ -74,6 +74,7 @@ class QuestionAnswering(SupervisedFamily):
         loaded = setting.loaded
         questions = encode_table(table, loaded)
         gold_positions = _gold_positions(questions)
+
         # Questions whose contexts were cut are tokenised again, now with all windows of their contexts.
         cut_rows = np.flatnonzero(questions.cut)
         windows = encode_questions(
@@ -83,11 +84,13 @@ class QuestionAnswering(SupervisedFamily):
             loaded.limits.labelled,
             stride=_STRIDE,
         )
+
         # What the standard metrics compare, as texts.
         contexts = table["context"].to_pylist()
         answers = []
         for row in table["answers"].to_pylist():
             answers.append([answer["text"] for answer in row])
+
         # Questions that share a batch in the paper's code stay together (`block`): then their batch here is
         # at least as wide as their rows of `gold_positions`. The padding of windows is not scored.
         to_batches = partial(PaddedBatch.cut, device=setting.device, pad=setting.pad)
@@ -105,6 +108,7 @@ class QuestionAnswering(SupervisedFamily):
                 (windows, window_margins, question_of_window),
             )
             texts = _decode(contexts, parts, may_abstain=dataset.may_abstain)
+
             # D2: the paper's F1 compares positions of the cut context. Further windows serve only the texts, which the
             # standard metrics compare.
             return AnswerPredictions(
@@ -138,14 +142,17 @@ def _gold_positions(questions: Questions) -> Ragged:
     # in batches of four in the split's order, to the longest of the batch.
     starts = np.arange(0, len(lengths), _EVAL_BATCH)
     longest_of_batch = np.maximum.reduceat(lengths, starts)
+
     # The last batch may have fewer rows.
     widths = np.repeat(longest_of_batch, _EVAL_BATCH)[: len(lengths)]
     offsets = np.concatenate([[0], np.cumsum(widths)])
     is_gold = np.zeros(int(widths.sum()), dtype=bool)
+
     # Behind a row's own tokens, in its padding, nothing is in an answer.
     for row, length in enumerate(lengths):
         start = offsets[row]
         is_gold[start : start + length] = questions.gold[row]
+
     return Ragged(is_gold, offsets)
 
 
@@ -215,6 +222,7 @@ def _decode(
             context = np.flatnonzero(starts >= 0)
             if not len(context):
                 continue
+
             # `best_span` counts tokens of the context; `starts` and `ends` make them offsets in its text.
             first, after, total = best_span(margins[row][context])
             if total > sums[owner]:
@@ -222,9 +230,11 @@ def _decode(
                 end = ends[context[after - 1]]
                 texts[owner] = contexts[owner][start:end].strip()
                 sums[owner] = total
+
     if may_abstain:
         for number in np.flatnonzero(sums <= 0):
             texts[number] = ""
+
     return texts
 
 

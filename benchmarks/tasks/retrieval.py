@@ -131,6 +131,7 @@ class Retrieval(Family):
         pairs = dataset.train.take(rows)
         queries = pairs["query"].to_pylist()
         positives = pairs["positive"].to_pylist()
+
         # All negatives end to end; those of pair i are from `offsets[i]` to before `offsets[i + 1]`.
         negatives: list[str] = []
         offsets = [0]
@@ -140,6 +141,7 @@ class Retrieval(Family):
         for texts in negatives_of_pairs:
             negatives.extend(texts)
             offsets.append(len(negatives))
+
         reading = setting.reading
         read = partial(_read, dataset.dataset, setting)
         return ContrastiveObjective(
@@ -167,6 +169,7 @@ class Retrieval(Family):
         for split in SCORED_SPLITS:
             texts = dataset.queries(split)["text"].to_pylist()
             queries[split] = [reading.query_text(text) for text in texts]
+
         # Text and title of each document, as the functions that put them together take them.
         bodies = [(row["text"], row["title"]) for row in dataset.corpus.to_pylist()]
         documents = [reading.document_text(*body) for body in bodies]
@@ -175,6 +178,7 @@ class Retrieval(Family):
             name: _read(dataset.dataset, setting, texts)
             for name, texts in standard_texts.items()
         }
+
         # The ids by the paper's protocol. A dataset of one's own has no other reading.
         paper_ids = standard_ids
         if not dataset.dataset.is_own:
@@ -247,18 +251,22 @@ class ContrastiveObjective(TrainedRows):
         # How the texts are put into passes.
         texts, sizes = self._texts_of(rows)
         passes = device.passes(texts.lengths, sizes, packed=packs(model))
+
         # The positions, padding included, whose activations a single backward pass needs at once.
         positions = 0
         for part in passes:
             positions += len(part) * int(texts.lengths[part].max())
+
         # From the order of the passes to that of `texts`: where among the passes' rows each text is.
         order = device.tensor(np.argsort(np.concatenate(passes)))
         embed = partial(self._embed, model, texts, n_queries, device)
         most = device.train_positions * device.kind.graph_factor
+
         # One backward pass through all passes.
         if positions <= most and not device.exact_micro_batches:
             vectors = torch.cat([embed(part) for part in passes])
             return self._loss_backward(vectors[order], n_queries, device)
+
         return self._cached_backward(embed, passes, order, n_queries, device)
 
     def _cached_backward(
@@ -283,10 +291,12 @@ class ContrastiveObjective(TrainedRows):
         # The generators are restored, so that the second pass draws the same dropout masks as this one.
         with torch.no_grad(), torch.random.fork_rng(gpus):
             vectors = torch.cat([embed(part) for part in passes])
+
         # As a leaf of the graph, the vectors collect the gradient of the loss, in the order of the passes.
         vectors.requires_grad_()
         loss = self._loss_backward(vectors[order], n_queries, device)
         assert vectors.grad is not None
+
         # Each pass once more, now with activations: the gradient of its vectors continues into the model.
         first = 0
         for part in passes:
@@ -294,6 +304,7 @@ class ContrastiveObjective(TrainedRows):
             gradient = vectors.grad[first:end]
             embed(part).backward(gradient)  # type: ignore[no-untyped-call]
             first = end
+
         return loss
 
     def _texts_of(self, rows: NDArray[np.int64]) -> tuple[Ragged, list[int]]:
@@ -332,6 +343,7 @@ class ContrastiveObjective(TrainedRows):
         # The paper's code computes the loss in parts of a micro-batch's size. In float32 that only changes rounding.
         in_parts = device.precision.autocast or device.exact_micro_batches
         rows = tuning.micro_batch if in_parts else None
+
         # Gradients of all parts are gathered in this leaf, so that there is one backward pass through the encoder.
         leaf = vectors.detach().requires_grad_()
         with device.autocast():
@@ -341,6 +353,7 @@ class ContrastiveObjective(TrainedRows):
             for loss in parts:
                 loss.backward()  # type: ignore[no-untyped-call]
                 total += loss.detach()
+
         vectors.backward(leaf.grad)  # type: ignore[no-untyped-call]
         return total
 
@@ -362,6 +375,7 @@ class ContrastiveObjective(TrainedRows):
             are_queries = part[0] < n_queries
             of_same_kind = slice(n_queries) if are_queries else slice(n_queries, None)
             width = int(texts.lengths[of_same_kind].max())
+
         padded = texts.padded(part, self.pad, width)
         ids = device.tensor(padded).long()
         lengths = torch.from_numpy(texts.lengths[part])
@@ -429,6 +443,7 @@ def judged_of(dataset: LocalDataset) -> Judged:
             of_query = of_split[row["query_id"]]
             of_query[row["doc_id"]] = row["relevance"]
         qrels[split] = of_split
+
     return Judged(
         dataset=dataset.dataset,
         document_ids=dataset.corpus["id"].to_pylist(),
@@ -464,10 +479,12 @@ class RetrievalEvaluator:
                 name: self.vectors(model, texts, device)
                 for name, texts in self.standard.items()
             }
+
         evaluations = {}
         for split in SCORED_SPLITS:
             predictions = self._ranked(split, paper, standard)
             evaluations[split] = evaluate(self.judged.dataset, predictions)
+
         return evaluations
 
     def _ranked(
@@ -477,6 +494,7 @@ class RetrievalEvaluator:
         judged = self.judged
         qrels, own = judged.qrels[split], judged.own_documents(split)
         queries, documents = paper[split], paper[_DOCUMENTS]
+
         # Which of equally similar documents are kept is decided by NumPy's argsort in the paper's code.
         paper_similarities, paper_ranked = rank(
             queries, documents, self.cutoff, as_numpy=True, excluded=own
@@ -529,6 +547,7 @@ def rank(
     n_documents = len(documents)
     depth = min(depth, n_documents)
     similarities, ranked = [], []
+
     # Some queries at a time: all similarities at once may not fit into memory.
     for first in range(0, len(queries), 1_024):
         part = queries[first : first + 1_024]
@@ -537,9 +556,11 @@ def rank(
         for query in excluded.keys() & range(first, first + len(part)):
             row = query - first
             all_similarities[row, excluded[query]] = -2.0  # less than any cosine
+
         # One document more than the ranking has, to see whether the last place is shared.
         best = torch.topk(all_similarities, min(depth + 1, n_documents), dim=1)
         nearest = best.indices[:, :depth].cpu().numpy()
+
         # If the last kept document and the first one left out are equally similar, argsort decides which is kept.
         if as_numpy and depth < n_documents:
             is_tied = best.values[:, depth - 1] == best.values[:, depth]
@@ -548,7 +569,9 @@ def rank(
                 # The last ones are the nearest, and the very last the best. Their similarities are those that
                 # topk found: only documents of one similarity change.
                 nearest[row] = ascending[-depth:][::-1]
+
         ranked.append(nearest)
         of_nearest = best.values[:, :depth].double()
         similarities.append(of_nearest.cpu().numpy())
+
     return np.concatenate(similarities), np.concatenate(ranked)

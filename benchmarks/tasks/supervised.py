@@ -84,6 +84,7 @@ class SupervisedObjective(Examples, TrainedRows):
         weights = self._weights(rows, sizes)
         total = torch.zeros((), device=device.torch_device)
         passes = device.passes(self.ids.lengths[rows], sizes, packed=packs(model))
+
         # A pass has the numbers, within the step, of the examples that share it.
         for part in passes:
             rows_of_pass = rows[part]
@@ -93,15 +94,18 @@ class SupervisedObjective(Examples, TrainedRows):
                 labels = self.labels.padded(rows_of_pass, IGNORED).astype(np.int64)
             else:
                 labels = self.labels[rows_of_pass]
+
             with device.autocast():
                 kinds = kinds_of(self.kinds, rows_of_pass, device)
                 logits = model(ids.long(), lengths, kinds)
+
             # The loss of an example is summed over its labels, which all have the same weight.
             sums = self.loss(logits.float(), device.tensor(labels))
             weighted = sums * device.tensor(weights[part])
             loss = weighted.sum()
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
+
         return total
 
     def _weights(
@@ -119,9 +123,11 @@ class SupervisedObjective(Examples, TrainedRows):
             for number, row in enumerate(rows):
                 labels = self.labels[int(row)]
                 counts[number] = np.count_nonzero(labels != IGNORED)
+
         # The number of each example's micro-batch.
         group = np.repeat(np.arange(len(sizes)), sizes)
         labels_of_groups = np.bincount(group, weights=counts)
+
         # D8: a mean of means. Three labelled tokens can weigh as much as ninety.
         # A micro-batch may have no label: no division by 0.
         divisors = len(sizes) * np.maximum(labels_of_groups, 1)
@@ -166,6 +172,7 @@ class PaddedBatch:
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
         budget, overhead = device.eval_positions, device.kind.overhead
+
         # A batch has whole blocks, each as large as its rows times its width. The last one may be smaller.
         for blocks in padded_batches(widths * block, budget, overhead):
             parts = []
@@ -173,6 +180,7 @@ class PaddedBatch:
                 # The last block may have fewer rows.
                 end = min(start + block, len(ids))
                 parts.append(np.arange(start, end))
+
             rows = np.concatenate(parts)
             padded = ids.padded(rows, pad).astype(np.int32)
             batch = cls(
@@ -182,6 +190,7 @@ class PaddedBatch:
                 kinds=kinds_of(kinds, rows, device),
             )
             batches.append(batch)
+
         return batches
 
 
@@ -207,6 +216,7 @@ def predict(
     model.eval()
     # The rows of the batch before, and a function that waits for its logits.
     previous: tuple[NDArray[np.int64], Callable[[], NDArray[Any]]] | None = None
+
     # A batch's logits are only waited for after the next batch was handed to the device. So there is one round more
     # than there are batches, in which the last batch's logits are fetched.
     for batch in (*batches, None):
@@ -214,12 +224,14 @@ def predict(
         if batch is not None:
             with device.autocast():
                 current = batch.rows, device.fetch(in_halves(model, batch))
+
         if previous is not None:
             rows, wait_for_logits = previous
             logits = wait_for_logits()
             if not np.isfinite(logits).all():
                 raise FineTuningError("the fine-tuned model's outputs are not finite")
             yield rows, logits
+
         previous = current
 
 
@@ -240,6 +252,7 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
             raise FineTuningError(
                 "out of memory in evaluation even with one row; use a device with more memory"
             ) from None
+
     # Outside of the except clause, whose traceback would keep the tensors that filled the memory.
     middle = len(batch.ids) // 2
     outputs = []
@@ -251,6 +264,7 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
             kinds=None if batch.kinds is None else batch.kinds[part],
         )
         outputs.append(in_halves(compute, half))
+
     return torch.cat(outputs)
 
 

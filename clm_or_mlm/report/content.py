@@ -185,6 +185,7 @@ def gather(inputs: FigureInputs, figures: Iterable[DrawnFigure]) -> PageContent:
     for figure in figures:
         if figure.spec.name not in _ON_THE_PAGE:
             pictures[file_stem(figure.spec.name)] = _picture(figure)
+
     # Only the paper's own figures are named as missing on the page, not supplementary ones.
     papers = [name for name, spec in FIGURES.items() if not spec.supplementary]
     stems = [file_stem(name) for name in papers]
@@ -258,11 +259,13 @@ def _picture(figure: DrawnFigure) -> Picture:
         mpl.rcParams["svg.fonttype"] = "none"
         # Without a date the same figure has the same bytes.
         figure.drawing.savefig(svg, format="svg", metadata={"Date": None})
+
     tips = []
     for row in csv.DictReader(io.StringIO(figure.csv)):
         # A column that is empty in this row is left out.
         filled = [f"{column}: {value}" for column, value in row.items() if value]
         tips.append("\n".join(filled))
+
     return Picture(
         name=name,
         title=figure.title,
@@ -295,6 +298,7 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
         "",
         drawing,
     )
+
     # Line breaks and indents between elements change nothing either; those within a path become one space.
     drawing = re.sub(r">\s+<", "><", drawing)
     drawing = drawing.replace(" \n", " ").replace("\n", " ")
@@ -320,6 +324,7 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
     drawing = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', drawing)
     drawing = drawing.replace("url(#", f"url(#{name}-")
     drawing = re.sub(rf'<g id="{name}-point-(\d+)">', with_tooltip, drawing)
+
     # The part of the picture that is shown, between heading and caption: left, top, width and height.
     box = f"0 {_HEADING:g} {width:g} {height - foot - _HEADING:g}"
     return (

@@ -81,6 +81,7 @@ def render_page(
         missing=missing,
         not_applicable=not_applicable,
     )
+
     # No-break spaces keep a percentage and an interval on one line: those of `95 %`, of `1.6 [` and of `[1.3, 1.9]`.
     page = re.sub(r"(?<=\d) (?=%|\[[+\-\u2212]?\d)", "\u00a0", page)
     return re.sub(
@@ -184,5 +185,7 @@ def _provenance(record: dict[str, object]) -> list[tuple[str, str]]:
             text = value
         else:
             text = json.dumps(value, ensure_ascii=False)
+
         pairs.append((name.replace("_", " "), text))
+
     return pairs

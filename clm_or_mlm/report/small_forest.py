@@ -102,6 +102,7 @@ class _Axis:
         values = _RATIOS if self.are_ratios else _TICKS
         scaled = {value: self.scaled(value) for value in values}
         shown = [value for value in values if self.left <= scaled[value] <= self.right]
+
         # No effect comes first (False sorts before True), then the outermost values: a tick takes its place before
         # those that follow in this order.
         shown.sort(key=lambda value: (scaled[value] != 0, -abs(scaled[value])))
@@ -113,6 +114,7 @@ class _Axis:
                 has_sign = not self.are_ratios and value != 0
                 text = f"{value:+g}" if has_sign else f"{value:g}"
                 ticks[place] = text.replace("-", "\u2212")
+
         return sorted(ticks.items())
 
 
@@ -146,6 +148,7 @@ class SmallForest:
             return None
         are_ratios = shown[0].unit.startswith("ratio")
         axis = _Axis(are_ratios=are_ratios, bent=bent and not are_ratios)
+
         # The axis gets its ends from all bars together before anything is placed on it.
         bars = []
         coordinates: list[float] = []
@@ -153,6 +156,7 @@ class SmallForest:
             bar = axis.mirrored(result, result.low, result.effect, result.high)
             bars.append(bar)
             coordinates += bar
+
         axis.stretch(coordinates)
 
         # With the ends known, places can be computed.
@@ -161,6 +165,7 @@ class SmallForest:
             claimed = result.comparison
             region = axis.mirrored(result, claimed.low, claimed.high)
             [effect] = axis.mirrored(result, result.effect)
+
             # A bar is sorted: its ends are the interval's, or the effect itself where there is no interval.
             marks[result.label] = Mark(
                 result=result,
@@ -170,6 +175,7 @@ class SmallForest:
                 high=axis.percent(bar[-1]),
                 claim=[axis.percent(end) for end in region],
             )
+
         return cls(
             marks=marks,
             ticks=axis.ticks(),

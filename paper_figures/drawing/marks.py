@@ -62,6 +62,7 @@ def draw_lines(
     if rows.empty:
         empty_panel(ax)
         return
+
     # The axes. The x axis has room for all points, also for those that are expected and missing.
     if log_x:
         ax.set_xscale("log")
@@ -72,6 +73,7 @@ def draw_lines(
     all_ticks = list(ticks) or sorted(with_score | all_expected)
     shown = _ticks_apart(ax, all_ticks, with_score, log_x)
     ax.set_xticks(shown, [f"{x:g}" for x in shown])
+
     # A logarithmic axis would add ticks of its own.
     ax.xaxis.set_minor_locator(NullLocator())
     y_axis(ax, bounds or score_bounds(rows))
@@ -83,12 +85,14 @@ def draw_lines(
             continue
         xs = part["x"].to_numpy(dtype=float)
         gaps = sorted(expected_of.get(name, set()) - set(xs.tolist()))
+
         # The caption counts the marks of a second row, so that none may hide another: series that share an x stand side
         # by side, each a fortieth of the panel's width from the next.
         if second:
             left, right = ax.get_xlim()
             from_middle = rank - (len(look) - 1) / 2
             xs = xs + from_middle * 0.025 * (right - left)
+
         # Later series are drawn in front. An interval with others in front of it at its x is a wider bar (in points of
         # the page), so that it shows on both sides of theirs.
         in_front = len(look) - 1 - rank
@@ -107,6 +111,7 @@ def draw_lines(
     # The crosses. The first row shows already at which x there is no score.
     if second:
         return
+
     # A cross just above the x axis: its x is in units of the axis, its y is a share of the panel's height.
     for x in sorted(all_expected - with_score):
         ax.plot(
@@ -145,11 +150,13 @@ def draw_differences(
     if compared.empty:
         empty_panel(ax)
         return
+
     # `draw_lines` draws the columns of scores: here they hold the differences.
     shown = compared.assign(
         mean=compared[gap], low=compared[gap_low], high=compared[gap_high]
     )
     low, high = _ends(shown)
+
     # The line at zero, no difference, is always within the axis.
     bounds = _around(min(low, 0.0), max(high, 0.0))
     # No series has a point at the base, so that none is missing there.
@@ -195,10 +202,12 @@ def draw_groups(
     if rows.empty:
         empty_panel(ax)
         return
+
     y_axis(ax, bounds or score_bounds(rows))
     present = set(rows["series"])
     series = [name for name in look if name in present]
     n_steps = len(series) - 1
+
     # Many series stand closer together, so that they do not reach into the next group.
     step = min(_STEP, _SPAN / max(n_steps, 1))
     all_middles = set(map(float, range(len(groups))))
@@ -231,6 +240,7 @@ def draw_spread(
     if rows.empty:
         empty_panel(ax)
         return
+
     for column, (name, style) in enumerate(look.items()):
         of_column = points[points["x"] == name]
         # Marks are spread evenly over a strip right of the middle, so that equal scores do not hide each other.
@@ -249,10 +259,13 @@ def draw_spread(
                 zorder=2,
                 gid=point_id(number),
             )
+
         _draw_bars(ax, rows[rows["series"] == name], column, style)
+
     values = np.concatenate([points["mean"], rows["low"], rows["high"]])
     # The ends of a column of one score are nan: it has no standard deviation.
     farthest = float(np.nanmax(np.abs(values)))
+
     # Zero is in the middle; above all marks there is room for the standard deviations in words.
     y_axis(ax, _around(-farthest, farthest, above=0.16))
 
@@ -304,6 +317,7 @@ def _draw_bars(ax: Axes, rows: pd.DataFrame, column: int, style: Look) -> None:
             zorder=3.1,
             gid=point_id(number),
         )
+
         # A column of one score has no standard deviation: `high` is nan.
         if math.isfinite(high):
             ax.annotate(
@@ -330,6 +344,7 @@ def empty_panel(ax: Axes) -> None:
         color=GREY,
     )
     ax.set_yticks([])
+
     # A panel of groups has its ticks already, and they stay. An axis from 0 to 1 is matplotlib's own, for which nothing
     # was set: its ticks would mean nothing.
     if not ax.get_xticklabels() or ax.get_xlim() == (0.0, 1.0):
@@ -353,12 +368,14 @@ def write_names(ax: Axes, rows: pd.DataFrame, look: Mapping[str, Look]) -> None:
     last_values = dict(records(rows, "series", "mean"))
     # In points of the page (1/72 inch) above the panel's lower edge, like all heights in this function.
     panel_height = 72 * float(ax.bbox.height) / ax.figure.dpi
+
     # From values on the axes to shares of the panel's width and height. The width is not used: any x will do.
     to_shares = ax.transData + ax.transAxes.inverted()
     line_ends = []
     for name, value in last_values.items():
         _, share = to_shares.transform((1.0, value))
         line_ends.append((float(share) * panel_height, name))
+
     line_ends.sort()
     # `_names_apart` keeps the order, so that both lists have the same names.
     placed = _names_apart(line_ends, panel_height)
@@ -403,6 +420,7 @@ def _names_apart(
                 break
             weighted = low * len(lower_names) + high * len(upper_names)
             blocks[-2:] = [(weighted / len(names), names)]
+
     placed = []
     for middle, names in blocks:
         # Where the middle of the block may be, so that the middles of its outermost names are within the panel.
@@ -413,6 +431,7 @@ def _names_apart(
         for rank, name in enumerate(names):
             above_middle = rank - (len(names) - 1) / 2
             placed.append((middle + _NAMES * above_middle, name))
+
     return placed
 
 
@@ -548,6 +567,7 @@ def _draw_series(
                 label="_end",
                 clip_on=False,
             )
+
         # `filled` is None where the caption does not count the point: its mark stays hollow.
         face = style.color if filled is True else WHITE
         mark_id = point_id(number) if with_ids else None
@@ -598,6 +618,7 @@ def _ticks_apart(
     for x in scored + others:
         if not any(touch(x, other) for other in shown):
             shown.append(x)
+
     return sorted(shown)
 
 

@@ -88,6 +88,7 @@ def wrapped(text: str, width: float) -> list[str]:
             in_line = 1 + following
             lines.append(" ".join(words[:in_line]))
             words = words[in_line:]
+
     return lines
 
 
@@ -143,6 +144,7 @@ class Sheet:
             # The heading begins at `_EDGE` (0.12 inches) and ends at least 0.05 inches before the right edge.
             share = min(1.0, (WIDTH - 0.17) / heading_width)
             size = max(SMALLEST, _HEADING * share)
+
         self.text(
             _EDGE,
             self.height - 0.19,
@@ -156,6 +158,7 @@ class Sheet:
             lines_below = len(self._lines) - row - 1
             bottom = 0.07 + _LINE * lines_below
             self.text(_EDGE, bottom, line, color=ink, gid="caption")
+
         return self.figure
 
 
@@ -243,6 +246,7 @@ def make_page(
     if look and not legend:
         # A name begins 6 points (0.08 inches) right of the panel (`marks.write_names`); the rest is room after it.
         names_width = max(inches(name, bold=True) + 0.2 for name in look)
+
     panels_width = WIDTH - _LEFT - _RIGHT - names_width - gap * (len(panels) - 1)
     width = panels_width / len(panels)
     # The lower edge of the lowest row of panels, and the upper edge of the first.
@@ -296,6 +300,7 @@ def make_page(
             borderaxespad=0,
             borderpad=0,
         )
+
     if x_label:
         sheet.text(WIDTH / 2, sheet.foot + 0.035, x_label, ha="center")
     return sheet.finish(heading), axes
@@ -329,11 +334,13 @@ def draw_schedules(
     axis_width = float(ax.get_position().width) * WIDTH
     lengths = [sum(steps for _, steps in stages) for _, stages in schedules]
     longest = max(lengths)
+
     # The x axis is in steps. The bars begin at step 0, so that the names left of them are at negative steps: as many as
     # are as wide as the widest name, when the longest bar takes the rest of the width.
     bars_width = max(axis_width - name_width, 0.1)
     left_edge = -longest * name_width / bars_width
     ax.set_xlim(left_edge, longest)
+
     # A bar has its middle at 0, 1, 2 and so on, counted from the top.
     ax.set_ylim(len(schedules) - 0.5, -0.5)
     ax.axis("off")
@@ -404,6 +411,7 @@ def bend(
     scaled = math.log if ratios else math.asinh
     all_ticks = _FACTORS if ratios else _POINTS  # rising
     no_effect = 1 if ratios else 0
+
     # The axis ends at the nearest ticks that are beyond both the effects and no effect, or at the outermost ones.
     left = [tick for tick in all_ticks if tick < no_effect and tick <= low]
     right = [tick for tick in all_ticks if tick > no_effect and tick >= high]
@@ -414,6 +422,7 @@ def bend(
     else:
         # Effects of 0.1 and of 30 points share the axis: on a straight one only the large effects would be seen.
         ax.set_xscale("asinh", linear_width=1.0)
+
     ax.set_xlim(first, last)
     form = "{:g}" if ratios else "{:+g}"
     # U+2212 is the minus sign.
@@ -426,6 +435,7 @@ def bend(
     for tick in all_ticks:
         if first <= tick <= last:
             inches_of[tick] = scaled(tick) * inches_of_unit
+
     # If ticks would touch, both ends and no effect are shown, then the ticks farther out as far as there is room.
     outer_first = sorted(inches_of, key=lambda tick: -abs(inches_of[tick]))
     main = [tick for tick in outer_first if tick in (first, no_effect, last)]
@@ -436,6 +446,7 @@ def bend(
         distances = [abs(inches_of[tick] - inches_of[other]) for other in shown]
         if all(distance >= room for distance in distances):
             shown.append(tick)
+
     shown.sort()
     ax.set_xticks(shown, [labels[tick] for tick in shown])
     ax.set_xticks([], minor=True)

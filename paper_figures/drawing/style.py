@@ -141,5 +141,6 @@ def paper_style() -> Iterator[None]:
         for key in mpl.rcParamsDefault:
             if key not in users_own:
                 mpl.rcParams[key] = mpl.rcParamsDefault[key]
+
         mpl.rcParams.update(_SETTINGS)
         yield

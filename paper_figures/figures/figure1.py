@@ -85,6 +85,7 @@ class _Overview(FigureSpec):
             of_task = rows[rows["panel"] == "SC"]
             if len(of_task):
                 parts.append(of_task.assign(panel=panel))
+
         # Without any part, an empty frame that still has the columns which `refuse_empty` reads.
         data = pd.concat(parts, ignore_index=True) if parts else shares[:0]
         return refuse_empty(self, data, inputs)
@@ -94,6 +95,7 @@ class _Overview(FigureSpec):
         means = {}
         for panel, series, x, mean in records(data, "panel", "series", "x", "mean"):
             means[panel, series, x] = mean
+
         # Points, as (panel, series, x).
         mixed = (_SHARE, "42K steps", 25.0)
         mlm_alone = (_SHARE, "42K steps", 0.0)
@@ -109,6 +111,7 @@ class _Overview(FigureSpec):
             if first in means and second in means:
                 gap = means[first] - means[second]
                 parts.append(f"{name}: {gap:+.2f} points")
+
         # U+2212 is the minus sign.
         return "; ".join(parts).replace("-", "\u2212")
 
@@ -117,6 +120,7 @@ class _Overview(FigureSpec):
         shares = data[data["panel"] == _SHARE]
         cpt = data[data["panel"] == _CPT]
         looks_of_shares = looks_of(shares["series"], {"42K steps": RAMP_PURPLE[-1]})
+
         # Without a point, the panel has the paper's looks, so that the page is laid out as it is with points.
         looks_of_cpt = looks_of(cpt["series"], STARTS) or STARTS
         drawing, axes = make_page(
@@ -130,6 +134,7 @@ class _Overview(FigureSpec):
             gap=1.0,
             named=1,
         )
+
         # Both panels show one metric: with one range their values align.
         bounds = score_bounds(data)
         expected = expected_points(self.models, position_by_share)
@@ -142,6 +147,7 @@ class _Overview(FigureSpec):
             # The title of a panel of one series says what the series is.
             if len(rows) and len(looks) > 1:
                 write_names(axes[panel], rows, looks)
+
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:

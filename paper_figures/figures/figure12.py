@@ -99,6 +99,7 @@ class _Losses(FigureSpec):
                 if paper_model in stages:
                     names = stages[paper_model]
                     small_stages[small_model] = [small_name[stage] for stage in names]
+
             losses = training_losses(logs, small_stages)
             # From here on the rows have the paper's stages and steps.
             losses["stage"] = losses["stage"].map(stand_ins.stages)
@@ -114,6 +115,7 @@ class _Losses(FigureSpec):
                 f"{logs} has no log of a stage that Figure 12 draws; the folders of these stages are named "
                 f"{', '.join(known)}"
             )
+
         data = pd.concat(parts, ignore_index=True)
         # A stable sort by panel keeps the order of models and steps.
         panel_ranks = data["panel"].map(_PANELS.index).to_numpy()
@@ -142,6 +144,7 @@ class _Losses(FigureSpec):
         for name in _PANELS:
             title = f"CPT of {name.removeprefix('CPT ')} steps"
             panels.append(Panel(name=name, title=title, unit="Loss (logarithmic)"))
+
         names_at_ends = names_fit(data, _PANELS[0])
         # Curves of hundreds of points are drawn without markers and dashes.
         plain_looks = {}
@@ -156,6 +159,7 @@ class _Losses(FigureSpec):
             legend=not names_at_ends,
         )
         values = data[["low", "high"]].to_numpy(dtype=float)
+
         # The panels have one range; on a logarithmic axis, room is a factor.
         low, high = float(values.min()) / 1.1, float(values.max()) * 1.1
         for name, ax in axes.items():
@@ -166,10 +170,12 @@ class _Losses(FigureSpec):
             ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
             # A logarithmic axis would add ticks of its own.
             ax.yaxis.set_minor_locator(NullLocator())
+
         if names_at_ends:
             first_panel = _PANELS[0]
             first_rows = data[data["panel"] == first_panel]
             write_names(axes[first_panel], first_rows, STARTS)
+
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:
@@ -182,6 +188,7 @@ class _Losses(FigureSpec):
                 losses, steps = part["mean"], part["x"]
                 text = f"{series} {losses.iloc[0]:.2f} at {steps.iloc[0]:.3g}K steps"
                 before_switch = losses[steps <= _SWITCH]
+
                 # Logs may be missing on one side of the switch.
                 if 0 < len(before_switch) < len(part):
                     last = before_switch.iloc[-1]
@@ -189,9 +196,12 @@ class _Losses(FigureSpec):
                     text += (
                         f", {last:.2f} before and {first:.2f} after the switch to CPT"
                     )
+
                 end = f"{losses.iloc[-1]:.2f} at {steps.iloc[-1]:.3g}K"
                 parts.append(f"{text}, {end}")
+
             sentences.append(f"{panel}: {'; '.join(parts)}.")
+
         text = " ".join(sentences)
         return f"Loss curves on a logarithmic axis in three panels, one for each length of CPT. {text}"
 
@@ -209,6 +219,7 @@ def _curve(model: Model, losses: pd.DataFrame) -> Iterator[pd.DataFrame]:
         is_stage = losses["stage"] == stage.name
         is_objective = losses["objective"] == stage.objective
         rows = losses[is_stage & is_objective]
+
         # Models share the undecayed stages of an objective: the log may go on beyond the step where this model branched
         # off. A log counts steps from 1, a stage from 0.
         is_of_model = rows["step"].between(stage.first_step + 1, stage.end)
@@ -223,6 +234,7 @@ def _curve(model: Model, losses: pd.DataFrame) -> Iterator[pd.DataFrame]:
             low=("loss", "min"),
             high=("loss", "max"),
         )
+
         # The x axis is in thousands of steps.
         curve["x"] /= 1000
         yield curve.assign(
@@ -240,6 +252,7 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
     if rows.empty:
         empty_panel(ax)
         return
+
     end = max(MODELS[name].steps for name in rows["model"]) / 1000
     for series, part in rows.groupby("series", sort=False):
         look = STARTS[str(series)]
@@ -251,6 +264,7 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
             ax.plot(
                 x, piece["mean"], color=look.color, linewidth=1.1, label=str(series)
             )
+
     ax.axvline(_SWITCH, color=GREY, linewidth=0.6, zorder=1)
     ax.annotate(
         "CPT",
@@ -263,6 +277,7 @@ def _draw_panel(ax: Axes, rows: pd.DataFrame) -> None:
         ha="right",
     )
     ax.set_xlim(0, end)
+
     # A tick at every 20,000 steps and at the end, but none so near the end that their labels would touch.
     ax.set_xticks([*range(0, int(end) - 5, 20), end])
 
@@ -276,12 +291,15 @@ def _pieces(rows: pd.DataFrame) -> list[pd.DataFrame]:
     # From each row to the next, in thousands of steps.
     distances = np.diff(x)
     usual = np.median(distances) if len(distances) else 0.0
+
     # Bins at the end of a stage hold fewer steps, so that distances differ a little even if no step is missing. If the
     # next point is more than four times as far as usual, several bins are missing.
     is_hole = distances > 4 * usual
+
     # The losses of CLM and MLM are not comparable: no line leads from one to the other.
     before, after = x[:-1], x[1:]
     is_switch = (before <= _SWITCH) & (after > _SWITCH)
+
     # Where the distance after row i is a hole or the switch, row i + 1 begins a piece.
     piece_starts = np.flatnonzero(is_hole | is_switch) + 1
     bounds = [0, *piece_starts.tolist(), len(rows)]
@@ -316,10 +334,12 @@ def training_losses(
     # Choose the folders to read.
     wanted_stages = set[str]().union(*models.values())
     folder_names = set(wanted_stages)
+
     # A model's log repeats the logs of its stages: it is read only where the log of a stage is absent.
     for name, stages in models.items():
         if not set(stages) <= paths.keys():
             folder_names.add(name)
+
     # The log in the folder itself.
     folder_names.add(folder.name)
     to_read: list[Path] = []
@@ -335,6 +355,7 @@ def training_losses(
             # Without a masked token there is no loss.
             if row.get("predicted") == 0:
                 continue
+
             # A row without a loss is refused below, like a loss of 0.
             loss = row.get("loss") or 0.0
             where = f"{path}: step {row['step']}"
@@ -343,20 +364,24 @@ def training_losses(
                 raise UserError(
                     f"{where} has objective {row['objective']!r}; it must be one of {kinds}"
                 )
+
             # NaN is refused as well: it compares as false with every number.
             if not loss > 0:
                 raise UserError(
                     f"{where} has loss {loss}, which a logarithmic axis cannot show"
                 )
+
             # `setdefault` keeps the loss that was found first, and returns it.
             key = (row["stage"], row["step"], row["objective"])
             first_loss, first_path = first_found.setdefault(key, (float(loss), path))
+
             # A step that two logs hold has one loss, unless they are of different runs.
             if first_loss != loss:
                 raise UserError(
                     f"{where} of {row['stage']} has a different loss here than in {first_path}; give --logs the "
                     "folder of a single training run"
                 )
+
     losses = [(*key, loss) for key, (loss, _) in sorted(first_found.items())]
     return pd.DataFrame(losses, columns=["stage", "step", "objective", "loss"])
 

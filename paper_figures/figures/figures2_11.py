@@ -71,10 +71,12 @@ def clm_share(model: Model) -> float | None:
         return None
     is_mlm_alone = model.objective == "mlm"
     names = {objective.name for objective in model.objectives}
+
     # Not on this axis: other objectives, and MLM that changes its ratio or data (its objective is `mlm+mlm`).
     if not is_mlm_alone and names not in ({"clm"}, {"clm", "mlm"}):
         return None
     share = 100 * model.clm_share
+
     # Only the paper's splits are rounded: an own model with 23 % of CLM stands at 23 %.
     if model.name in _SPLITS:
         return float(25 * round(share / 25))
@@ -148,6 +150,7 @@ def _series(model: Model, *words: str, steps: int = 0, ratio: int | None = None)
             mix = mix.removeprefix("CLM + ")
         if mix not in (f"MLM {ratio} %", "CLM"):
             own_mix = mix
+
     own_steps = ""
     if model.steps != steps:
         own_steps = f"{format_steps(model.steps).upper()} steps"

@@ -49,6 +49,7 @@ def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         rows = runs[runs["dataset"].isin(names)]
         # A row for each score, a column for each dataset.
         wide = rows.pivot(index=list(keys), columns="dataset", values="test_score")
+
         # Adds a column of nan for a dataset without any run, so that its task has no average.
         wide = wide.reindex(columns=names).dropna()
         # Added one by one: a sum over columns rounds in another order, and so in other last digits.
@@ -57,6 +58,7 @@ def _task_averages(runs: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
             total = total + wide[name]
         score = (100 * total / len(names)).rename("score")
         parts.append(score.reset_index().assign(task=task))
+
     averages = pd.concat(parts, ignore_index=True)
     return averages[["task", *keys, "score"]]
 
@@ -108,11 +110,13 @@ class _Spread(FigureSpec):
             of_task = scores[scores["task"] == task]
             for column in self.columns:
                 rows += self._column(column, task, of_task)
+
         if not rows:
             raise UserError(
                 f"{self.label} cannot be drawn from this source: it has no task average of {', '.join(models)}; an "
                 f"average needs {inputs.source.average_needs}, at the same seed"
             )
+
         # The last of these columns is `source`, which is the same in all rows.
         data = pd.DataFrame(rows, columns=FIGURE_COLUMNS[:-1])
         return data.assign(source=inputs.source.name)
@@ -134,6 +138,7 @@ class _Spread(FigureSpec):
         part = scores[scores["model"].isin(list(models))]
         if part.empty:
             return
+
         # Centred: the figure is about how far scores vary, not about which column scores higher.
         centred = (part["score"] - part["score"].mean()).to_numpy()
         # Divided by n - 1; the paper does not say whether it divides by n or n - 1.
@@ -157,6 +162,7 @@ class _Spread(FigureSpec):
         if first not in sds or second not in sds:
             return ""
         ratios = sds[first] / sds[second]
+
         # A column with a single score of a task has no standard deviation, and the ratio is nan.
         known = ratios.reindex(list(TASKS)).dropna()
         if known.empty:
@@ -177,6 +183,7 @@ class _Spread(FigureSpec):
             rows = data[data["panel"] == task]
             is_single = rows["interval"] == _SINGLE
             draw_spread(ax, rows[~is_single], rows[is_single], look)
+
         return drawing
 
     def describe(self, data: pd.DataFrame) -> str:
@@ -193,6 +200,7 @@ class _Spread(FigureSpec):
             protocol = TASKS[str(task)]
             title = f"{protocol.title} ({protocol.metric})"
             sentences.append(f"{title}: {'; '.join(parts)}.")
+
         text = " ".join(sentences)
         return f"Standard deviations in four panels, one per task. {text}"
 

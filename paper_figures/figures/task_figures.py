@@ -149,6 +149,7 @@ class TaskFigure(FigureSpec):
         first_task = next(iter(TASKS))
         sizes = data.attrs.get("sizes", {})
         data, look = self._with_own_sizes(data, sizes)
+
         # The title of a figure of one series says what the series is.
         has_names = len(self.looks) != 1
         widths = [inches(name, bold=True) for name in look]
@@ -168,6 +169,7 @@ class TaskFigure(FigureSpec):
         if names_at_ends:
             first_rows = data[data["panel"] == first_task]
             write_names(axes[first_task], first_rows, look)
+
         return drawing
 
     def draw_panel(self, data: pd.DataFrame, panel: str, ax: Axes) -> None:
@@ -181,6 +183,7 @@ class TaskFigure(FigureSpec):
         self._draw_panels({panel: ax}, data, look, sizes)
         x_label = self._x_label(sizes)
         ax.set(title=task_panel.title, xlabel=x_label, ylabel=task_panel.unit)
+
         # As in `draw`, the title of a figure of one series says what the series is.
         if len(self.looks) != 1:
             ax.legend(handles=line_handles(look))
@@ -226,12 +229,14 @@ class TaskFigure(FigureSpec):
         for task in TASKS:
             if task in axes:
                 rows_of_task[task] = data[data["panel"] == task]
+
         for task, rows in rows_of_task.items():
             # At the floor no model does the task, so its differences mean nothing.
             if len(rows) and rows["mean"].max() < _FLOOR:
                 axes[task].set_title(
                     "at the floor", fontsize=SMALLEST, color=GREY, loc="right", pad=-8
                 )
+
         # A figure of groups: it has one row of panels.
         if self.groups is not None:
             groups = self.groups(dict.fromkeys(data["x"]))
@@ -240,10 +245,12 @@ class TaskFigure(FigureSpec):
             for task, rows in rows_of_task.items():
                 draw_groups(axes[task], rows, look, groups=groups, names=names)
             return
+
         # A figure of lines. A line is broken at an x that is expected and has no score.
         expected = {}
         for name, xs in self.x_axis["expected"].items():
             expected[sizes.get(name, name)] = xs
+
         # All panels have the same ticks, also where one lacks a point.
         xs_drawn = {float(x) for x in data["x"]}
         ticks = self.ticks(xs_drawn.union(*expected.values()))
@@ -251,6 +258,7 @@ class TaskFigure(FigureSpec):
             ax = axes[task]
             second_ax = axes.get(task + DIFFERENCES)
             first_row = rows
+
             # Marks are filled where the column `CLEAR` is True. With a second row, the caption counts the differences,
             # which the second row shows: only the marks of the second row may be filled, none of the first.
             if second_ax is not None:
@@ -258,6 +266,7 @@ class TaskFigure(FigureSpec):
             draw_lines(
                 ax, first_row, look, expected=expected, ticks=ticks, log_x=self.log_x
             )
+
             # A figure has a second row if and only if it has a base; the single panel of `draw_panel` has none.
             if second_ax is not None and self.base is not None:
                 # The second row, right below, has the same x axis and its labels.
@@ -312,10 +321,12 @@ def collect_points(
         first_name, repeat = arm_of(name)
         if repeat == 0 or first_name not in scored:
             first_pretrainings.append(name)
+
     candidates = list(figure.models)
     for name in first_pretrainings:
         if any_of_paper or name not in MODELS:
             candidates.append(name)
+
     positions: dict[str, AxisPosition] = {}
     for name in candidates:
         point = _position_of(name, position, inputs.source.study_models, unknown_x)
@@ -338,6 +349,7 @@ def collect_points(
     data = rows.rename(columns={"task": "panel"})
     data["series"] = [point.series for point in points]
     data["x"] = [point.x for point in points]
+
     # Lines are drawn, and marks of the SVG numbered, in the order of the rows: by panel, then series, then x. For each
     # of these columns, a function from a value to its rank.
     ranks: dict[str, Callable[[Any], float]] = {
@@ -345,6 +357,7 @@ def collect_points(
         "series": series.index,
         "x": _x_rank,
     }
+
     # pandas calls the key once for each column.
     data = data.sort_values(
         list(ranks),
@@ -404,6 +417,7 @@ def refuse_empty(
     if inputs.source.name in set(data["source"]):
         return data
     source = inputs.source
+
     # Own models that have task averages but no position in this figure.
     own = sorted(inputs.own_models & set(inputs.averages["model"]))
     if own:
@@ -411,6 +425,7 @@ def refuse_empty(
             f"{figure.label} ({figure.title}) cannot show {', '.join(own)}; "
             "--source published draws only the paper's models"
         )
+
     # No own model has a task average: the own models are named, or where there are none, those that the figure shows.
     missing = ", ".join(sorted(inputs.own_models)) or _some(figure.models)
     raise UserError(
@@ -478,12 +493,14 @@ def describe_points(data: pd.DataFrame, x_text: str, *, panel: str = "") -> str:
         if not panel:
             task = TASKS[str(name)]
             title = f"{task.title} ({task.metric}, %)"
+
         # Groups stay in the order in which they are drawn; numbers are sorted.
         has_groups = isinstance(rows["x"].iloc[0], str)
         parts = []
         for x, at_x in rows.groupby("x", sort=not has_groups):
             parts.append(f"{_scores_text(at_x)} at {x_text.format(x)}")
         sentences.append(f"{title}: {'; '.join(parts)}.")
+
     return " ".join(sentences)
 
 

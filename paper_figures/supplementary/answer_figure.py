@@ -87,7 +87,9 @@ class _Answer(FigureSpec):
                 p_holm = min(part.p_for_holm, part.p_against_holm)
                 # The outcome on its own; of a part, `counted` is its outcome after Holm's adjustment.
                 row += [part.branch.outcome, p_holm, part.counted]
+
             rows.append(row)
+
         return pd.DataFrame(rows, columns=_COLUMNS)
 
     def details(self, inputs: FigureInputs) -> str:
@@ -124,6 +126,7 @@ class _Answer(FigureSpec):
             left = _LEFT + column * (panel_width + _GAP)
             ax = sheet.axes(left, bottom, panel_width, panel_height)
             ax.set_xlim(low, high)
+
             # A row has its middle at 0, 1, 2 and so on, counted from the top.
             ax.set_ylim(len(budgets) - 0.5, -0.5)
             ax.set_yticks([])
@@ -131,18 +134,21 @@ class _Answer(FigureSpec):
             ax.grid(axis="x", color=LIGHT)
             ax.axvline(0, color=INK, linewidth=1.0)
             round_ticks = MaxNLocator(4, integer=True).tick_values(low, high)
+
             # Matplotlib would widen the axis to ticks beyond its ends.
             ticks = [int(tick) for tick in round_ticks if low <= tick <= high]
             ax.set_xticks(ticks, [_signed(tick) for tick in ticks])
             _draw_rows(ax, data[data["panel"] == task.name], budgets)
             title = _IN_WORDS[task.name]
             sheet.text(left, top + 0.08, title, fontsize=_SIZE, fontweight="bold")
+
         what = "CLM first minus MLM alone (points)"
         sheet.text(_EDGE, top + 0.3, what, fontsize=_SIZE, color=GREY)
         # Left of the first panel, the budget of each row.
         for row, steps in enumerate(budgets):
             y = top - _ROW * (row + 0.5)
             sheet.text(_EDGE, y, f"{steps // 1000}K steps", fontsize=_SIZE, va="center")
+
         return sheet.finish(heading)
 
     def describe(self, data: pd.DataFrame) -> str:
@@ -158,6 +164,7 @@ class _Answer(FigureSpec):
                     text = f"{effect:+.2f} [{low:+.2f}, {high:+.2f}]"
                 texts.append(f"{text} at {steps // 1000}K steps")
             parts.append(f"{TASKS[str(task)].title}: {', '.join(texts)}")
+
         return (
             f"{bars} Differences in points, positive where CLM first is better. "
             f"{'. '.join(parts)}."
@@ -204,6 +211,7 @@ def _draw_rows(ax: Axes, data: pd.DataFrame, budgets: list[int]) -> None:
                 fontsize=_SIZE,
             )
             continue
+
         # The sign changes the form of the mark as well: printed in grey, the two colours are alike.
         color, marker = SIGN["+"], "o"
         if effect < 0:

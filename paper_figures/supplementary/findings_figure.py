@@ -72,6 +72,7 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
             "holds": holds,
         }
         decisive = of_finding | _point(judged.decisive, "decisive")
+
         # Only a finding as a whole has p's: they are written into the row of its most adverse comparison.
         if judged.known:
             decisive |= {"p": judged.p_raw, "p_holm": judged.p_holm}
@@ -81,6 +82,7 @@ def findings_data(assessment: Assessment) -> pd.DataFrame:
         for result in judged.known_comparisons:
             if result is not judged.decisive:
                 rows.append(of_finding | _point(result, "other"))
+
     return pd.DataFrame(rows)
 
 
@@ -136,6 +138,7 @@ class _Claims(FigureSpec):
             rows = decisive[units == unit]
             if len(rows):
                 blocks.append((unit, rows))
+
         # `_TITLES` has all units that findings are stated in.
         assert sum(len(rows) for _, rows in blocks) == len(decisive)
 
@@ -144,6 +147,7 @@ class _Claims(FigureSpec):
         for unit, rows in blocks:
             ticks_height = 0.0 if unit == _UNKNOWN else _TICKS
             block_heights.append(_TITLE + _ROW * len(rows) + ticks_height)
+
         sheet = Sheet(caption, body=_HEAD + sum(block_heights), below=0.14)
 
         # The columns. The texts of each finding, by the index of its decisive row: one for each column of texts, as in
@@ -152,16 +156,19 @@ class _Claims(FigureSpec):
         for number, row in decisive.iterrows():
             mean, p_holm = _mean(data, row["id"]), format_p(row["p_holm"])
             texts_of[number] = (row["id"], row["finding"], row["verdict"], mean, p_holm)
+
         # A column of texts is as wide as its widest text, in inches.
         widths = []
         columns_of_texts = zip(_HEADS, *texts_of.values(), strict=True)
         for texts, is_bold in zip(columns_of_texts, _BOLD, strict=True):
             widths.append(max(inches(text, bold=is_bold) for text in texts))
         ids, names, words, numbers, ps = widths
+
         # From left to right: id, finding, axis, verdict, mean and p. The axis takes the rest of the page. The rooms
         # between these six, below, are 6.4 `_PAD` together: the last column may reach 0.4 `_PAD` into the margin.
         axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
         left = _EDGE + ids + names + 2 * _PAD
+
         # Between the axis and the verdict is room for a mark.
         verdict_x = left + axis + 2.4 * _PAD
         mean_x = verdict_x + words + _PAD
@@ -182,6 +189,7 @@ class _Claims(FigureSpec):
             if unit != _UNKNOWN:
                 ax = sheet.axes(left, bottom, axis, top - bottom)
                 _draw_block(ax, rows, shown, axis)
+
             for place, (number, outcome) in enumerate(rows["outcome"].items()):
                 y = top - _ROW * (place + 0.5)
                 _write_row(sheet, y, columns, texts_of[number], outcome)
@@ -198,8 +206,10 @@ class _Claims(FigureSpec):
                     transform=sheet.figure.transFigure,
                 )
                 sheet.figure.add_artist(mark)
+
             # Only the last block may have no axis, and so no labels of ticks.
             top = bottom - _TICKS
+
         return sheet.finish(heading)
 
     def describe(self, data: pd.DataFrame) -> str:
@@ -269,6 +279,7 @@ def towards_support(data: pd.DataFrame) -> pd.DataFrame:
         for column, other in turned_from.items():
             values = data.loc[rows, other]
             result.loc[rows, column] = 1 / values if is_ratio else -values
+
     result.loc[is_turned, "region_high"] = math.inf
     return result
 
@@ -323,6 +334,7 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
     ax.set_ylim(len(rows) - 0.5, -0.5)
     of_unit = data[data["unit"] == unit]
     values = of_unit[["effect", "low", "high"]].to_numpy(dtype=float)
+
     # Not empty: each of `rows` has an effect.
     values = values[np.isfinite(values)]
     # A ratio's interval may reach 0, which a logarithmic axis does not.
@@ -342,9 +354,11 @@ def _draw_block(ax: Axes, rows: pd.DataFrame, data: pd.DataFrame, wide: float) -
         effects = data.loc[is_of_finding & is_comparison, "effect"]
         main = _main(data, number)
         color = VERDICT[adverse["outcome"]]
+
         # The name of a row is its index.
         _draw_range(ax, row, effects, {number: color}, large=main.name)
         _draw_mean(ax, row, main, adverse["outcome"])
+
     no_effect = 1.0 if ratios else 0.0
     ax.axvline(no_effect, color=INK, linewidth=0.8, zorder=1)
 

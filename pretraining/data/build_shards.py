@@ -123,10 +123,12 @@ def build(
         raise UserError(
             f"--out {out} is a model's folder; choose another for the shards"
         )
+
     # A killed run may have completed the shards without moving them to their place.
     is_complete = publish(out)
     if not is_complete:
         refuse_others(out)
+
     # The manifest of shards that are complete already, and which of their files are missing or damaged.
     old_manifest = load_manifest(out, "choose another --out") if is_complete else None
     missing = [] if old_manifest is None else lost(out, old_manifest)
@@ -136,6 +138,7 @@ def build(
     encoder = load_tokenizer(tokenizer, begin=begin, end=end, as_llama3=as_llama3)
     ids = _ids(encoder)
     source_bytes = sum(file["bytes"] for file in identity["files"])
+
     # The share that is held out depends on the source's size where the user gives none.
     settings = settings.settled(source_bytes)
     # What the shards are made from: two calls with equal requests and equal ids give the same bytes.
@@ -158,6 +161,7 @@ def build(
                 _write_provenance(out, source, encoder)
             logger.info("%s: nothing to do; the shards are complete", out)
             return False
+
         logger.warning(
             "%s: missing or damaged, so written again: %s", out, first_of(missing)
         )
@@ -203,6 +207,7 @@ def build(
             groups = _joined(source, token_files, writer, encode)
         else:
             groups = encode(source.documents(position.file, position.row))
+
         _write_splits(source, settings, writer, groups, encoder.unknown_id)
 
         # Refuse what must not become finished shards. Nothing of it is kept, so that a later call can begin
@@ -223,7 +228,9 @@ def build(
                 f"{out}: its text gives other shards now than those that its manifest lists; remove the folder and "
                 "write the shards again"
             )
+
         publish(out)
+
     manifest = load_manifest(out)
     # Another process may have written other shards meanwhile.
     check_request(out, manifest["request"], request)
@@ -268,6 +275,7 @@ def _open_text(
                 f"{out}: {first_of(missing)} is missing or damaged, and the text, of which it could be made again, is "
                 f"gone: {error}"
             ) from None
+
         logger.warning("the text is gone, but the shards are complete: %s", error)
         source = TextSource(spec=" ".join(specs), files=(), sizes=(), revision=None)
         return source, old_manifest["request"]["source"]
@@ -314,6 +322,7 @@ def _check_splits(
     remove_unfinished(out)
     if not held_out + for_training:
         raise UserError(f"{source.spec}: there is no text; give files that have some")
+
     # Without a share of the user's, so little text was split by the first share.
     share = settings.validation_share or _FIRST_SHARE
     raise UserError(
@@ -390,8 +399,10 @@ def _joined(
             files_by_parts += 1
         else:
             yield from encode(source.documents(number, row, files=[number]))
+
         # A killed run stopped within the first file only; all others are read from their first row.
         row = 0
+
     logger.info(
         "files tokenised by parts: %s of %s",
         f"{files_by_parts:,}",
@@ -421,6 +432,7 @@ def _write_splits(
     shard_tokens = settings.shard_records * RECORD
     limit = settings.tokens or float("inf")
     is_enough = False
+
     # For the rate of this call: when it began, and the tokens that a killed run had written before.
     began, tokens_before = time.monotonic(), writer.tokens
 
@@ -449,11 +461,13 @@ def _write_splits(
                 # The current file is hashed as well: what is saved depends on a part of it.
                 source.hash_up_to(position.file + 1, writer.hashes)
                 writer.save()
+
             rate = (writer.tokens - tokens_before) / (time.monotonic() - began)
             words = f"{writer.tokens:,} tokens, {rate:,.0f} a second"
             meter.update(read_bytes(), words)
             if is_enough:
                 break
+
     # The remaining tokens of each split are its last, shorter shard.
     for split in splits.values():
         split.write(shard_tokens, last=True)
@@ -510,6 +524,7 @@ def _finish(
             "tokens": split.tokens,
             "shards": [shard.listing() for shard in split.shards],
         }
+
     text = source.identity()
     text["sha256"] = None if source.revision else writer.hashes
     manifest = {
@@ -522,6 +537,7 @@ def _finish(
         "duplicates_dropped": writer.position.duplicates,
         "empty_dropped": writer.position.empty,
     }
+
     # The order here does not matter: files move into the shards' folder later, the manifest last.
     write_text(writer.folder / MANIFEST, shard_manifest_text(manifest))
     _write_provenance(writer.folder, source, encoder)
@@ -567,6 +583,7 @@ def _report(
     # What the shards hold.
     mean_tokens = tokens / documents
     held_out_percent = 100 * validation["tokens"] / tokens
+
     # Tokens of text only: each document also has an end and, for some tokenizers, tokens at its begin.
     text_tokens = max(1, tokens - documents * (1 + len(encoder.first)))
     letters_per_token = position.characters / text_tokens
@@ -593,6 +610,7 @@ def _report(
             "its script",
             unknown_percent,
         )
+
     is_text = any(plain_suffix(file) == ".txt" for file in source.files)
     # That is, if a document has fewer than _SHORT tokens on average.
     if is_text and source.separator == BLANK and tokens < _SHORT * documents:

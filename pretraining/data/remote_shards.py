@@ -62,6 +62,7 @@ class RemoteShards:
         self.folder = folder = Path(tempfile.mkdtemp(prefix="clm-or-mlm-"))
         """The folder with manifest, indexes and tokenizer; it is removed when this object is deleted."""
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
         # Each download comes with a check of the file, and is made again if the check raises an error.
         self._get(MANIFEST, folder / MANIFEST, lambda: load_manifest(folder))
         manifest = load_manifest(folder)
@@ -69,6 +70,7 @@ class RemoteShards:
             path = private_folder(folder / split) / INDEX
             check = partial(_check_index, folder, split, manifest)
             self._get(f"{split}/{INDEX}", path, check)
+
         for name, digest in manifest["tokenizer_files"].items():
             # `inside` refuses a name that would lead out of the folder.
             path = inside(private_folder(folder / "tokenizer"), name)
@@ -116,6 +118,7 @@ class RemoteShards:
                 pause = FIRST_PAUSE * 2 ** (attempt - 1)
                 # A random pause, so that the ranks of a job do not all ask at once.
                 time.sleep(pause * random.uniform(0.5, 1.0))
+
             path.unlink(missing_ok=True)
             try:
                 self._download(url, path)
@@ -132,6 +135,7 @@ class RemoteShards:
                 problem = first_line(error)
                 if _is_final(error):
                     break
+
         raise UserError(f"{url} cannot be read: {problem}")
 
 
@@ -158,6 +162,7 @@ def find_shards(data: str | Path) -> tuple[Path, RemoteShards | None]:
         raise UserError(
             f"{data}: shards must be in a folder or at a URL with one of these schemes: {known}"
         )
+
     remote = RemoteShards(str(data))
     return remote.folder, remote
 

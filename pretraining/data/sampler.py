@@ -86,12 +86,14 @@ class Cut:
         numbers = np.asarray(samples, np.int64)
         if self.mode == "fixed":
             return numbers * self.longest, (numbers + 1) * self.longest
+
         # Samples 2n and 2n + 1 are the two parts of pair n. The pair's random cut follows from n, so that no sample
         # needs those before it.
         pairs, is_second = numbers // 2, numbers % 2 == 1
         pair_length = self.shortest + self.longest
         choices = np.uint64(self.longest - self.shortest + 1)
         drawn = counter_hash(pairs, self.seed, _CUT) % choices
+
         # The first part's length is one of [shortest, longest], all with the same chance (a remainder of 64 random
         # bits favours none that could be noticed); the second has the rest.
         first_length = self.shortest + drawn.astype(np.int64)
@@ -169,6 +171,7 @@ class Order:
         parts: list[Int64s] = []
         # The block that the place `first` is in: the first one that ends after it.
         block = int(np.searchsorted(block_ends, first, side="right"))
+
         # Take the wanted part of each block, until the next place to take is `last`.
         place = first
         while place < last:
@@ -179,6 +182,7 @@ class Order:
             parts.append(samples[place - block_begin : stop - block_begin])
             place = stop
             block += 1
+
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def block_of(self, step: int) -> tuple[int, int]:

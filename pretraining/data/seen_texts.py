@@ -55,6 +55,7 @@ class SeenTexts:
             # array shares its memory.
             before.resize(size + len(last), refcheck=False)
             before[size:] = last
+
             # A stable sort (Timsort) finds that both halves are sorted and copies only the shorter one.
             before.sort(kind="stable")
 

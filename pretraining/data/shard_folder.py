@@ -52,11 +52,13 @@ def others_in(out: Path, names: Iterable[str] = _PARTS) -> str:
     # A folder `.state` without this package's mark is another program's.
     if not is_marked(out / UNFINISHED):
         places.append(UNFINISHED)
+
     # Without finished shards, no record lists files of this package (`{}`): those at these places are
     # another's.
     others = strangers(out, {}, places)
     if not others:
         return ""
+
     # A split's index is a file of MosaicML's streaming, so other programs write it, too.
     is_dataset = any(f"{split}/{INDEX}" in others for split in SHARD_SPLITS)
     what = "shards of another program" if is_dataset else "other files"
@@ -99,6 +101,7 @@ def publish(out: Path) -> bool:
     if not is_complete:
         # Names that are no longer in `.state` were moved by a killed call.
         refuse_others(out, [name for name in _PARTS if (state / name).exists()])
+
     # The files move out in two cases: the folder has no complete shards yet, or it has those of the same
     # manifest, of which `.state` has files that were written again. Complete shards of another manifest stay:
     # a process that took over the lease has finished them here, and the shards in `.state` are dropped.
@@ -110,6 +113,7 @@ def publish(out: Path) -> bool:
                 _move(state / name, out / name)
             # A crash may lose names that are not yet on the disk: the manifest's name must reach it last.
             sync_folder(out)
+
     remove_unfinished(out)
     return True
 

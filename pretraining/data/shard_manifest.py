@@ -129,9 +129,11 @@ class Shard:
                 raise ValueError(
                     f"one of {str(counts)[:99]} is not a number from 1 to {_MOST_BYTES - 1}"
                 )
+
         for digest in (self.sha256, self.packed_sha256):
             if not re.fullmatch(r"[0-9a-f]{64}", digest):
                 raise ValueError("a SHA-256 is not valid")
+
         # A shard begins with the number of its records and the offsets at which they begin and the last one ends, in 4
         # bytes each. A description of the columns (at most 4096 bytes) follows, then for each record its size and shape
         # (at most 16 bytes) and its tokens in 4 bytes each.
@@ -197,6 +199,7 @@ def read_index(folder: Path) -> list[Shard]:
         data = read_bounded(path, MOST_LARGE)
     except FileNotFoundError:
         raise UserError(f"{path}: no shards here; {_AGAIN}") from None
+
     shards: list[Shard] = []
     try:
         entries = strict_json(data)["shards"]
@@ -211,6 +214,7 @@ def read_index(folder: Path) -> list[Shard]:
                 packed_sha256=packed["hashes"]["sha256"],
             )
             shards.append(shard)
+
             # The shard that holds a record is found by division, so all shards but the last have equally many records.
             usual, is_last = shards[0].samples, number + 1 == len(entries)
             if shard.samples > usual or (shard.samples < usual and not is_last):
@@ -220,6 +224,7 @@ def read_index(folder: Path) -> list[Shard]:
     except (KeyError, TypeError, ValueError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else error
         raise UserError(f"{path} is damaged: {what}; {_AGAIN}") from None
+
     # Any other field with another value is found here: the whole text must be the one of these shards.
     if not shards or data != _index_text(shards).encode():
         raise UserError(f"{path} is not in the form that `shards` writes; {_AGAIN}")
@@ -270,6 +275,7 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
         raise UserError(
             f"{path}: no shards here{unfinished}; write them with `clm-or-mlm shards`"
         ) from None
+
     if manifest.get("format") != _FORMAT:
         raise UserError(f"{path} was written by another version; {_REMEDY}")
     with manifests.another_shape(path, _REMEDY):
@@ -281,6 +287,7 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
             raise UserError(
                 f"{path}: a special token's id is not below {tokenizer.vocab_size}; {_REMEDY}"
             )
+
     return manifest
 
 
@@ -316,6 +323,7 @@ def check_request(
                 f"{out} has {what} made from other text: {name}, then {_size_in(old_sizes, name)}, now "
                 f"{_size_in(sizes, name)}; give the text of then, choose another --out or remove the folder"
             )
+
     raise UserError(
         f"{out} has {what} made with different settings; choose another --out or remove the folder"
     )
@@ -350,6 +358,7 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
     folder = data / "tokenizer"
     hashes = tokenizer_files(folder) if folder.is_dir() else {}
     listed: dict[str, str] = manifest["tokenizer_files"]
+
     # An additional file could change what transformers reads.
     additional = sorted(hashes.keys() - listed.keys())
     if additional:
@@ -357,6 +366,7 @@ def check_tokenizer(data: Path, manifest: Mapping[str, Any]) -> None:
             f"{folder} is not the tokenizer that the shards were made with: it also holds {first_of(additional)}; "
             "move that elsewhere"
         )
+
     if hashes != listed:
         raise UserError(
             f"{folder} is missing or is not the tokenizer that the shards were made with; {_AGAIN}"
@@ -410,6 +420,7 @@ def files_of(data: Path, manifest: Mapping[str, Any]) -> dict[str, VerifiedFile]
             for shard in manifest["splits"][split]["shards"]:
                 name = f"{split}/{shard['name']}"
                 files[name] = VerifiedFile(data / name, shard["sha256"], shard["bytes"])
+
     return files
 
 
@@ -456,6 +467,7 @@ def verify_shards(data: Path) -> list[str]:
         if not (data / MANIFEST).is_file():
             raise
         return [str(error)]
+
     problems = {}
     for name, file in files_of(data, manifest).items():
         try:
@@ -465,17 +477,20 @@ def verify_shards(data: Path) -> list[str]:
             problems[name] = f"{file.path} is missing; {_AGAIN}"
         except UserError as error:
             problems[name] = f"{file.path}: {error}; remove it and {_AGAIN}"
+
     if read_provenance(data) is None:
         problems[PROVENANCE] = f"{data / PROVENANCE} is missing or damaged; {_AGAIN}"
     # Indexes are compared with the manifest, too: without a record of provenance, their hashes are not known. Of two
     # problems of an index, that of its hash stays.
     problems = _bad_indexes(data, manifest) | problems
+
     # The tokenizer's files were hashed above; if they are as they should be, there may still be one too many.
     if not any(name.startswith("tokenizer/") for name in problems):
         try:
             check_tokenizer(data, manifest)
         except UserError as error:
             problems["tokenizer"] = str(error)
+
     return list(problems.values())
 
 

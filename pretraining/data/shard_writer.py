@@ -75,9 +75,11 @@ def write_shard(
         writer = MDSWriter(
             columns=MDS_COLUMNS, out=unused, hashes=hashes, size_limit=None
         )
+
     for first in range(0, len(tokens), RECORD):
         writer.write({"tokens": tokens[first : first + RECORD]})
     data = writer.encode_joint_shard()
+
     # Level 1: the default, 3, would save a tenth of the disk but be a twelfth of all work (with tiktoken).
     compressed = zstandard.compress(data, COMPRESSION)
     shard = Shard(
@@ -148,12 +150,14 @@ class SplitWriter:
             number = len(self.shards)
             self.shards.append(write_shard(self.folder, number, part, self.place))
             del self.pending[:shard_bytes]
+
             # Which pending tokens does the record have now? It is only written after all full shards are,
             # while less than a shard is pending. The pending tokens that it had were therefore fewer than a
             # shard, and this shard holds all of them. Of the tokens that are still pending it has none: 0
             # bytes.
             shards_saved, _ = self.saved
             self.saved = (shards_saved, 0)
+
         return len(self.shards) > count_before
 
     def has(self, shard: Shard) -> bool:
@@ -209,10 +213,12 @@ class ShardWriter:
             self.splits[name] = SplitWriter(
                 name=name, folder=self.folder / name, place=out / name
             )
+
         self.position = ShardPosition()
         self._seen = SeenTexts()
         # Digests of texts that are new since the last `save`.
         self._unsaved_digests = bytearray()
+
         # Fields that only the first block of each run has; empty once this run has written that block.
         self._head: dict[str, Any] = {"request": dict(request), "states": list(states)}
         self.states_read: list[Any] = self._head["states"]
@@ -220,10 +226,12 @@ class ShardWriter:
         self.hashes: list[str] = []
         """SHA-256 of the source's first local files: of all those that have been read, at least in part."""
         self._hashes_saved = 0
+
         # Hash of the record's last block; empty while there is none.
         self._last_hash = ""
         if os.path.lexists(self._record):
             self._load()
+
         # No block was restored, as after a kill before the first `save`, or where the record is damaged from
         # its begin on. Shards that are there may be of any request, and more than this run will write over.
         if not self._last_hash:
@@ -294,10 +302,12 @@ class ShardWriter:
                 "tokens": split.tokens,
             }
             split.saved = (len(split.shards), len(split.pending))
+
         fields["bytes"] = [len(part) for part in parts]
         line = json.dumps(fields, sort_keys=True).encode()
         data = b"\n".join([line, b"".join(parts)])
         self._last_hash = sha256_bytes(data)
+
         # A block is appended: writing the whole record again at each of 6,000 shards took minutes.
         append_bytes(self._record, packed_block(data))
         self._head, self._hashes_saved = {}, len(self.hashes)
@@ -324,6 +334,7 @@ class ShardWriter:
                     fields = json.loads(line)
                 except ValueError:
                     break
+
                 # Two processes may have appended: one that lost its lease, and its successor. Only blocks that follow
                 # one another are restored.
                 if fields["after"] != self._last_hash:
@@ -333,18 +344,21 @@ class ShardWriter:
                     old_request = fields["request"]
                     check_request(self._out, old_request, request, "unfinished shards")
                     self.states_read = fields["states"]
+
                 bad = self._bad_shards(fields)
                 if bad:
                     logger.warning(
                         "missing or damaged, so written again: %s", first_of(bad)
                     )
                     break
+
                 # Cut the bytes after the line into the parts that `save` has joined.
                 stream = io.BytesIO(content)
                 digests, *pending = [stream.read(size) for size in fields["bytes"]]
                 self._restore(fields, digests, pending)
                 self._last_hash = sha256_bytes(data)
                 whole_bytes = file.tell()
+
         # What follows the last whole block would stand between it and the blocks that this run appends.
         os.truncate(self._record, whole_bytes)
 

@@ -73,6 +73,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
             raise UserError(
                 f"{path} cannot be decompressed: {error}; fetch it again"
             ) from None
+
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:
@@ -82,12 +83,14 @@ def read_ranks(path: Path) -> dict[bytes, int]:
             raise UserError(
                 f"{path} is not a tiktoken file: line {number} is not a base64 token and its rank"
             ) from None
+
     if not ranks:
         raise UserError(f"{path} is empty; give a tokenizer.json or a tiktoken file")
     if not _are_ranks(ranks):
         raise UserError(
             f"{path} is not a tiktoken file: its ranks are not 0 to {len(ranks) - 1}, or one of 256 bytes is missing"
         )
+
     return ranks
 
 
@@ -125,6 +128,7 @@ def tiktoken_twin(
     for part in (content["pre_tokenizer"] or {}).get("pretokenizers", ()):
         fields = {key: value for key, value in part.items() if key != "trim_offsets"}
         split.append(fields)
+
     if content["normalizer"] is not None or split != _CUT:
         return None
 
@@ -139,12 +143,14 @@ def tiktoken_twin(
     except (AttributeError, KeyError):
         # A list of words (Unigram), or a letter that stands for no byte.
         return None
+
     added = content["added_tokens"]
     special = {item["content"]: item["id"] for item in added if item["special"]}
     if len(special) < len(added) or not _are_ranks(ranks):
         return None
     if of_ranks:
         return _twin(ranks, special)
+
     # The model must be equal to `bpe_model(ranks)`. To build that would take three times as long, so its settings are
     # taken from an empty model, and vocabulary and merges are added.
     empty = tokenizers.Tokenizer(models.BPE(ignore_merges=True))
@@ -152,6 +158,7 @@ def tiktoken_twin(
     vocabulary = content["model"]["vocab"]
     model_of_ranks["vocab"] = vocabulary
     model_of_ranks["merges"] = [list(pair) for pair in _merges(vocabulary)]
+
     # Not only the merges may differ, but also a setting, such as a prefix of words or a dropout.
     if content["model"] != model_of_ranks:
         return None

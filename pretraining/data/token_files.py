@@ -67,6 +67,7 @@ def part_of(text: str, count: int) -> range:
             f"--part {text}: a part is whole files, of which there are {count}; choose at most {count} parts, or cut "
             "the files"
         )
+
     return range(part - 1, count, parts)
 
 
@@ -119,6 +120,7 @@ class TokenFiles:
         for number in numbers:
             bytes_before[number] = total_bytes
             total_bytes += source.sizes[number]
+
         with Meter("tokenising", total_bytes, unit="B") as meter:
             # The documents come file after file.
             for number, file_documents in itertools.groupby(documents, _file_of):
@@ -134,6 +136,7 @@ class TokenFiles:
                         file.write(packed_block(_block_data(block)))
                         last = block[-1].document
                         meter.update(bytes_before[number] + last.read_bytes)
+
                     file.write(END)
                     # Raises an error if the file was changed meanwhile; its tokens are then not kept.
                     source.refuse_changed([number])
@@ -198,6 +201,7 @@ def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
                 data = read_block(file)
                 if data is None:
                     break
+
                 # The layout is that of `_block_data`.
                 count = int.from_bytes(data[:8], "little")
                 table = np.frombuffer(data, _TABLE, count, 8)
@@ -213,14 +217,17 @@ def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
                         read_bytes=read_bytes,
                     )
                     group.append(document)
+
                 # Cut the tokens where each document ends; the last one ends with them.
                 ends = np.cumsum(table["tokens"])
                 ids = np.split(tokens, ends[:-1])
                 encodings = list(zip(table["digest"].tolist(), ids, strict=True))
+
                 # Documents before the row to begin at are left out.
                 first = max(0, row - rows_before)
                 rows_before += count
                 yield group[first:], encodings[first:]
+
             # The end must be that of the file, too.
             if file.read(1):
                 raise ValueError("more follows its end")

@@ -92,6 +92,7 @@ class TokenStream:
         for shard in self.shards:
             file = VerifiedFile(cache / shard.name, shard.sha256, shard.size)
             self._files.append(file)
+
         # The reader only decodes records, whose form is the same in all shards, so it opens no file.
         self._reader: MDSReader = reader_from_json("", "", self.shards[0].described())
         # By the shard's number: a lock, a descriptor of the open file, and when the file's access time was last set.
@@ -101,6 +102,7 @@ class TokenStream:
         weakref.finalize(self, _close_all, self._descriptors)
         self._shard_records = self.shards[0].samples
         self._last = sum(shard.samples for shard in self.shards) - 1
+
         # Only the last record may have fewer tokens.
         self.tokens = self._last * RECORD + len(self._record(self._last))
         """Number of tokens in the stream."""
@@ -135,12 +137,15 @@ class TokenStream:
             # shard begins with the number of its records; the offset at which each record begins follows, and last the
             # offset at which the last one ends. All have 4 bytes.
             offsets = os.pread(descriptor, 8, 4 * (1 + place))
+
             # Filled up with zeros, since a damaged shard may be too short.
             begin, end = np.frombuffer(offsets.ljust(8, b"\0"), "<u4").tolist()
             record_bytes = b""
+
             # A record is its tokens and a few bytes that describe them. Nothing larger is read into memory.
             if 0 < end - begin <= 4 * RECORD + 64:
                 record_bytes = os.pread(descriptor, end - begin, begin)
+
         try:
             tokens: Tokens = self._reader.decode_sample(record_bytes)["tokens"]
             # One dimension of RECORD tokens is right. Only the stream's last record may have fewer; its own
@@ -154,6 +159,7 @@ class TokenStream:
                 f"{self.folder / self.shards[shard].packed_name}: record {place} was not written by "
                 f"`shards`; write the shards again"
             ) from None
+
         return tokens
 
     def _open(self, number: int) -> int:
@@ -169,6 +175,7 @@ class TokenStream:
         if descriptor is not None and not file.is_seen(descriptor):
             os.close(self._descriptors.pop(number))
             descriptor = None
+
         if descriptor is None:
             self._close_unneeded()
             # `open` hashes the shard: without the hash, half of all flipped bits became wrong tokens.
@@ -180,14 +187,17 @@ class TokenStream:
                 logger.warning("%s: %s; decompressing it again", file.path, problem)
                 file.path.unlink(missing_ok=True)
                 descriptor = self._make(number)
+
             self._descriptors[number] = descriptor
             self._touched[number] = 0.0  # so that the access time is set below
+
         now = time.time()
         if now - self._touched[number] > _TOUCH_SECONDS:
             # The access time tells when a shard was read last; many file systems do not keep it, so it is set here.
             # The time of change stays: it tells whether the shard is still the one that was hashed.
             os.utime(descriptor, ns=(time.time_ns(), os.fstat(descriptor).st_mtime_ns))
             self._touched[number] = now
+
         return descriptor
 
     def _close_unneeded(self) -> None:
@@ -205,6 +215,7 @@ class TokenStream:
                 descriptor = self._descriptors.get(number)
                 if descriptor is None:  # another thread has just closed it
                     continue
+
                 # One more will be opened, so at most _OPEN - 1 of those that were opened last stay.
                 is_old = len(numbers) - place >= _OPEN
                 is_removed = os.fstat(descriptor).st_nlink == 0
@@ -232,6 +243,7 @@ class TokenStream:
                         private_folder(self._root / parent)
                     descriptor = shard_file.open()
                     shard_file.path.replace(file.path)
+
                 # The descriptor reads this file, even if another rank also writes the shard, or removes it.
                 file.trust(descriptor)
                 return descriptor
@@ -239,6 +251,7 @@ class TokenStream:
                 if error.errno not in DISK_FULL:
                     raise
                 reason = os.strerror(error.errno).lower()
+
         raise UserError(
             f"{self._root}: {reason}: a decompressed shard needs {shard.size / 1e6:,.0f} MB; free some space, or put "
             "the cache elsewhere with --set cache=DIR"
@@ -263,9 +276,11 @@ class TokenStream:
                 self._fetch(
                     shard.packed_name, packed.path, lambda: os.close(packed.open())
                 )
+
             with os.fdopen(packed.open(), "rb") as file:
                 # One byte more than the shard has shows that the content is another, however large it would be.
                 shard_file.path.write_bytes(unzstd(file).read(shard.size + 1))
+
             # Dated ten seconds back, so that any later change gives the file another time.
             os.utime(shard_file.path, ns=(time.time_ns(), time.time_ns() - 10**10))
             # Opening a file hashes it.
@@ -280,6 +295,7 @@ class TokenStream:
             raise UserError(
                 f"{path} cannot be read: {error.strerror or error}; {_REMEDY}"
             ) from None
+
         return shard_file
 
 
@@ -331,6 +347,7 @@ def cached_shards(root: Path) -> dict[Path, os.stat_result]:
             # Another process may have removed the shard to make room.
             with contextlib.suppress(FileNotFoundError):
                 statuses[path] = path.stat()
+
     return dict(sorted(statuses.items(), key=lambda item: item[1].st_atime_ns))
 
 

@@ -117,6 +117,7 @@ class TextTokenizer:
             if token["content"] == MASK:
                 token = token | {"lstrip": False}
             tokens.append(token)
+
         content["added_tokens"] = tokens
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -158,6 +159,7 @@ class TextTokenizer:
             else:
                 ids = twin.encode_to_numpy(text, disallowed_special=())
                 encoded_texts.append(self._as_document(ids))
+
         return encoded_texts
 
     @cached_property
@@ -250,6 +252,7 @@ def load_tokenizer(
         if (given / name).is_file():
             path = given / name
             break
+
     # The vocabulary of a slow tokenizer, which is of use only with other files.
     if path.name == "vocab.json":
         raise without_json(given.parent)
@@ -257,11 +260,13 @@ def load_tokenizer(
         # Of a folder, the files beside its tokenizer.json are read as well; of a single file, only this file.
         files = read_tokenizer(given)
         return text_tokenizer(files, str(path), begin=begin, end=end)
+
     # Any other file is taken for one of tiktoken.
     if path.is_file():
         return from_tiktoken(
             path, begin=begin or BEGIN, end=end or END, as_llama3=as_llama3
         )
+
     if other_tokenizer(given):
         raise without_json(given)
     is_hub_id = source.count("/") == 1 and not source.startswith((".", "/"))
@@ -271,6 +276,7 @@ def load_tokenizer(
         # Llama 3's tokenizer, when named by its hub id, is used as in the paper: nothing is put before a text. When it
         # is that of a model to start from, it is named by the model's folder, and read above.
         return replace(tokenizer, first=()) if files.begin == BEGIN else tokenizer
+
     raise UserError(
         f"{source}: no tokenizer here; give a folder with tokenizer.json, a tokenizer.json, "
         f"a tiktoken file or a Hugging Face id such as owner/name"
@@ -293,6 +299,7 @@ def llama3_special_tokens() -> list[str]:
         named_before = sum(number < place for number in named)
         reserved = _RESERVED.format(place - named_before)
         tokens.append(named.get(place, reserved))
+
     # Begin-of-text is the first special token.
     tokens[SPECIAL_TOKENS.mask_id - SPECIAL_TOKENS.begin_id] = MASK
     return tokens
@@ -332,6 +339,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
         raise UserError(
             f"a byte-level vocabulary needs at least {256 + len(special)} ids, not {vocab_size}"
         )
+
     inner = tokenizers.Tokenizer(models.BPE())
     inner.pre_tokenizer = _pre_tokenizer()
     trainer = trainers.BpeTrainer(
@@ -346,6 +354,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
             f"the text gives a vocabulary of {size} ids, fewer than {vocab_size}; "
             f"give more text or a smaller --vocab"
         )
+
     return _assemble(inner.model, special)
 
 
@@ -412,6 +421,7 @@ def text_tokenizer(
                 f"{where}: {token['content']!r} has id {token['id']}, but is read as {number}: ids before it are "
                 "missing, or it has two; give each id one token, among added_tokens if need be"
             )
+
     tokenizer = _with_ids(
         inner,
         where,
@@ -498,6 +508,7 @@ def _from_hub(source: str) -> Path:
         raise UserError(
             f"{source}: no such folder, and the hub did not return its tokenizer.json: {first_line(error)}"
         ) from None
+
     if not Path(folder, TOKENIZER).is_file():
         raise UserError(f"{source} has no tokenizer.json; give a model that has one")
     return Path(folder)
@@ -517,6 +528,7 @@ def encoded(
         for group in groups:
             yield group, _encode(encoder, [document.text for document in group])
         return
+
     # Threads run at the same time, since both packages and the hash release Python's lock. They are faster than
     # processes: on two cores, 58 million tokens of novels took 4.7 seconds against 6.3.
     _ = encoder.engine  # a cached property, computed here once and not by each thread
@@ -529,6 +541,7 @@ def encoded(
             if len(waiting) > 3 * workers:
                 oldest_group, future = waiting.popleft()
                 yield oldest_group, future.result()
+
         for group, future in waiting:
             yield group, future.result()
 

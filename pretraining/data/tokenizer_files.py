@@ -171,11 +171,13 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
     for name in COMPANIONS:
         if is_folder and (path / name).is_file():
             companions[name] = read_object(path / name)
+
     model_type = companions.get(_MODEL, {}).get("model_type")
     special = _special_tokens(companions)
     # What the tokenizer's template puts around a text: ids before it, tokens after it.
     before: list[int] = []
     after: list[str] = []
+
     # Everything from here on stands in one `try`: the files may have any other content than a tokenizer's.
     try:
         # Ask transformers about the model's special tokens.
@@ -192,6 +194,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         begin, named_end, own_mask = _begin_end_mask(
             content, words, special, companions
         )
+
         # A document ends as the template ends a text, whichever token is called the end of text.
         end = after[-1] if after else named_end
         if named_end not in (None, end):
@@ -206,6 +209,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         # Choose the mask. `special` then lists all other special tokens, since the mask has a field of its
         # own.
         special.pop("mask_token", None)
+
         # Ids of the padding, by its name and by its number in config.json; either may be None.
         padding = {
             words.get(special.get("pad_token") or ""),
@@ -221,6 +225,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
             raise ValueError(
                 f"an id that no embedding has, below 0 or above {_MOST_ROWS:,}"
             )
+
         if content["model"].get("dropout"):
             raise UserError(
                 f"{file}: its model has a dropout, so that shards would differ from run to run; set it to null"
@@ -232,6 +237,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
         raise UserError(
             f"{file}: not a tokenizer.json: {what}; fetch the model again"
         ) from None
+
     # The template is that of transformers' class, which may know tokens that tokenizer.json lacks. Their ids
     # have no row in the embedding, so no document begins with them.
     first = tuple(number for number in before if number < rows)
@@ -356,6 +362,7 @@ def _begin_end_mask(
     if len(ends) != 1 or begins - {_ENDS[ends[0]]}:
         # Several tokens may be meant, and nobody can tell which.
         return None, None, None
+
     # `begins` is empty, or has only the token that belongs to the end.
     return next(iter(begins), None), ends[0], None
 
@@ -396,6 +403,7 @@ def _choose_mask(
             if words[name] == SPECIAL_TOKENS.mask_id:
                 old_name = name
                 break
+
         _rename(content, old_name, words[old_name], mask)
         return MaskToken(token=mask, id=words[old_name], origin=f"was {old_name}")
 

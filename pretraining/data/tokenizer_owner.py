@@ -125,6 +125,7 @@ def ask_owner(
         for name, token in tokenizer.special_tokens_map.items():
             if file.token_to_id(token) is not None:
                 special[name] = token
+
         _compare(folder, file, tokenizer)
     except Exception as error:  # whatever a class may raise
         logger.warning(
@@ -135,10 +136,12 @@ def ask_owner(
         )
     finally:
         library.set_verbosity(verbosity)
+
     # What the template puts around a text does not depend on the text: one word of a one-word vocabulary will do.
     encoding = Tokenizer(WordLevel({"a": 0}, unk_token="a")).encode("a")
     if file.post_processor is not None:
         encoding = file.post_processor.process(encoding)
+
     # The word is the only token that is not special.
     place = encoding.special_tokens_mask.index(0)
     return encoding.ids[:place], encoding.tokens[place + 1 :]
@@ -157,6 +160,7 @@ def _compare(folder: Path, file: Tokenizer, tokenizer: Any) -> None:
     for token in tokenizer.added_tokens_decoder.values():
         if not token.special:
             added.append(f"an {token.content} among words")
+
     names = " ".join(tokenizer.all_special_tokens)
     for line in (*_LINES, *added[-_MOST_WORDS:], names):
         ours = file.encode(line, add_special_tokens=False)

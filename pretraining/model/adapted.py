@@ -87,6 +87,7 @@ def packed_attention(
     left, right = reach
     if layout.is_causal:
         right = 0
+
     # The kernels for GPUs take all sequences in one call, but know no bound of the scores.
     if layout.backend is not SDPA and not softcap:
         # Under autocast queries and keys come in float32, in which they were rotated, and values in the narrow type.
@@ -97,11 +98,13 @@ def packed_attention(
         all_right = right >= layout.max_length
         window = (-1 if all_left else left, -1 if all_right else right)
         return varlen(q, k, v, layout, scale=scaling, window=window)
+
     # Otherwise one sequence after the other, with as many key heads as query heads.
     groups = q.shape[1] // k.shape[1]
     if groups > 1:
         k = k.repeat_interleave(groups, dim=1)
         v = v.repeat_interleave(groups, dim=1)
+
     assert layout.cu_seqlens is not None
     # Only a layout of the reference (SDPA) has the lengths on the host. One of a GPU kernel, which comes here
     # because of a soft cap, does not, so the GPU has to be waited for.
@@ -113,6 +116,7 @@ def packed_attention(
     for sequence in zip(queries, keys, values, strict=True):
         part = _in_sequence(*sequence, left, right, scaling, softcap)
         parts.append(part)
+
     return torch.cat(parts, dim=1).transpose(0, 1)
 
 
@@ -132,6 +136,7 @@ def _in_sequence(
     length = q.shape[1]
     # Distance from the first token to the last: a reach of that many tokens has no effect.
     farthest = length - 1
+
     # Which keys each query sees, (L, L); None where it sees all, or where torch's own causal mask will do.
     visible = None
     is_causal = right == 0 and left >= farthest and softcap is None
@@ -140,6 +145,7 @@ def _in_sequence(
         # How far each key (column) is to the right of each query (row).
         ahead = places[None, :] - places[:, None]
         visible = (ahead >= -left) & (ahead <= right)
+
     if softcap is None:
         out = F.scaled_dot_product_attention(
             q[None],
@@ -150,11 +156,13 @@ def _in_sequence(
             scale=scaling,
         )
         return out[0]
+
     # torch's attention knows no bound of the scores: compute it step by step.
     products = q @ k.transpose(1, 2)
     scores = torch.tanh(products * (scaling / softcap)) * softcap
     if visible is not None:
         scores = scores.masked_fill(~visible, -torch.inf)
+
     # (heads, L, L): how much each key counts for each query.
     shares = scores.float().softmax(-1)
     return shares.to(v.dtype) @ v
@@ -194,10 +202,12 @@ def _attend(
         raise UserError(
             "its attention has sinks (s_aux), which packed attention does not know"
         )
+
     reach = (_ALL, _ALL)
     if attention_mask is not None:
         left, right = attention_mask.flatten().tolist()
         reach = int(left), int(right)
+
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     out = packed_attention(q, k, v, layout, scaling=scale, reach=reach, softcap=softcap)
@@ -266,11 +276,13 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             for name, value in vars(module).items():
                 if "drop" in name and isinstance(value, float):
                     setattr(module, name, 0.0)
+
         # Packed sequences need position ids that begin again, and attention that can be replaced.
         parameters = inspect.signature(inner.forward).parameters
         self.is_padded = (
             "position_ids" not in parameters or not inner._can_set_attn_implementation()
         )
+
         # Arguments of every call: a decoder would otherwise keep keys and values for a next token.
         self._more = {"use_cache": False} if "use_cache" in parameters else {}
         # Some classes (RoBERTa) number positions not from 0: their tables begin with rows for padding.
@@ -339,6 +351,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         )
         positions = positions_of(batch.cu_seqlens, batch.num_tokens)
         positions = positions + self.first_position
+
         # `_attend`, which the model's layers will call, reads the layout from there.
         token = _pass.set(layout)
         try:
@@ -352,6 +365,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
                 )
         finally:
             _pass.reset(token)
+
         features: Tensor = out.logits[0]
         return features
 
@@ -363,16 +377,19 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             raise UserError(
                 f"{type(self.inner).__name__} cannot look back only, as CLM does; train it with MLM"
             )
+
         lengths = batch.cu_seqlens.diff().long()
         padding = getattr(self.config, "pad_token_id", None) or 0
         sequences = list(torch.split(batch.tokens, lengths.tolist()))
         rows = pad_sequence(sequences, batch_first=True, padding_value=padding)
+
         # (S, longest): which tokens of each row are real.
         mask = torch.arange(rows.shape[1], device=rows.device) < lengths[:, None]
         # The way of attending stays the class's own: `_attending` is needed here only for the direction.
         attention = self.config._attn_implementation
         with self._attending(attention, causal), self._features():
             out = self.inner(input_ids=rows, attention_mask=mask.long(), **self._more)
+
         # Row by row, without the padding: the order of the packed batch.
         features: Tensor = out.logits[mask]
         return features
@@ -405,10 +422,12 @@ class AdaptedModel(CompiledBlocks, nn.Module):
                 weights=weights,
                 fused=self.blocks_compiled,
             )
+
         rows = chunk
         if rows is None:
             rows = rows_per_chunk(head.weight.shape[0], features.device)
         total = torch.zeros((), device=features.device)
+
         # One chunk even without labels, so that the result of 0 has a graph to differentiate.
         for first in range(0, max(1, len(labels)), rows):
             part = slice(first, first + rows)
@@ -418,6 +437,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             total = total + checkpoint(
                 _chunk_loss, *args, use_reentrant=False, preserve_rng_state=False
             )
+
         return total
 
     def logits(self, features: Tensor) -> Tensor:

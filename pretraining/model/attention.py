@@ -81,21 +81,26 @@ class AttentionBackend:
         if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
             kind = str(dtype).removeprefix("torch.")
             return f"needs a GPU and bf16 or fp16 (here {device.type}, {kind})"
+
         # FlashAttention 2 takes heads of up to 256; kernels for single GPU generations are used only up to 128.
         widest = 128 if self.capabilities else 256
         if head_dim % 8 or head_dim > widest:
             return f"needs a head dimension that is a multiple of 8 and at most {widest}, not {head_dim}"
+
         # Compute capabilities are NVIDIA's; on AMD GPUs torch has its own kernels.
         if torch.version.hip is not None:
             return "needs an NVIDIA GPU" if self.capabilities else ""
         major = torch.cuda.get_device_capability(device)[0]
+
         # A backend that is made for no certain generation runs on 8 and all later ones.
         if major not in (self.capabilities or range(8, 100)):
             made_for = " or ".join(map(str, self.capabilities)) or "8 or more"
             return f"needs a GPU of compute capability {made_for}, not {major}"
+
         # Older versions of torch lack this function: `list()` then returns no names.
         listed = getattr(torch_attention, "list_flash_attention_impls", list)
         implementations: list[str] = listed()
+
         # torch's own kernels (None) are always there, and not in this list.
         if self.implementation not in (None, *implementations):
             return f"needs a newer torch than {torch.__version__}"
@@ -158,16 +163,19 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Attentio
     if attention_mask is None or bool(attention_mask.all()):
         return AttentionLayout(is_causal=is_causal)
     length = attention_mask.shape[-1]
+
     # Which keys each query of a row sees: (B, 1, queries, keys), with 1 for what is the same for all heads or queries.
     mask = attention_mask.bool()[:, None, None, :]
     if is_causal:
         square = torch.ones(length, length, dtype=torch.bool, device=mask.device)
         mask = mask & square.tril()
+
     itself = torch.eye(length, dtype=torch.bool, device=mask.device)
     # A query that sees no key is let see itself.
     if not bool(mask.any(-1).all()):
         sees_nothing = ~mask.any(-1, keepdim=True)
         mask = mask | (sees_nothing & itself)
+
     # The direction is in the mask now: beside a mask, `attention` does not read `is_causal`.
     return AttentionLayout(is_causal=is_causal, mask=mask)
 
@@ -230,6 +238,7 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
         # From (T, heads, head_dim) to (S, L, heads, head_dim).
         rows = [x.reshape(*shape, *x.shape[1:]) for x in (q, k, v)]
         return dense_attention(*rows, is_causal=is_causal).flatten(0, 1)
+
     k, v = _repeated(k, q.shape[1]), _repeated(v, q.shape[1])
     # Repeated and transposed to (1, heads, T, head_dim) once for all sequences: for small models, doing so in each
     # sequence would take longer than attention.
@@ -241,6 +250,7 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
             queries, keys, values, is_causal=is_causal
         )
         parts.append(part)
+
     return torch.cat(parts, dim=2)[0].transpose(0, 1)
 
 
@@ -275,6 +285,7 @@ def varlen(
     options: dict[str, Any] = {"scale": scale, "window_size": window}
     if _ASKS_FOR_GROUPS and q.shape[1] != k.shape[1]:
         options["enable_gqa"] = True
+
     # As `Any`: the options that the function has, and so its type, depend on torch's version.
     call: Any = varlen_attn
     # On Hopper torch would choose cuDNN, which plans anew for each shape, and whose version 9.19 gave wrong sums.
@@ -343,10 +354,12 @@ def resolve_backend(
             raise UserError(f"attention backend {backend} {problem}; use auto or sdpa")
         _activate(chosen)
         return chosen
+
     order: tuple[AttentionBackend, ...] = (FLASH2,)
     if device.type == "cuda" and torch.version.hip is None:
         major = torch.cuda.get_device_capability(device)[0]
         order = _ORDER.get(major, order)
+
     for chosen in order:
         if not chosen.problem(device, dtype, head_dim):
             _activate(chosen)
@@ -354,6 +367,7 @@ def resolve_backend(
             # are trusted; torch's own are not.
             if not chosen.module or _is_right(chosen, device, dtype, head_dim):
                 return chosen
+
     return SDPA
 
 
@@ -382,11 +396,13 @@ def _is_right(
     lengths, generator = (1, 30, 300), torch.Generator().manual_seed(0)
     bounds = torch.tensor((0, *lengths), device=device).cumsum(0)
     narrow = []
+
     # Queries, keys, values, and the gradient of the output, by their numbers of heads: two query heads share
     # a key head.
     for heads in (4, 2, 2, 4):
         tensor = torch.randn(sum(lengths), heads, head_dim, generator=generator)
         narrow.append(tensor.to(device, dtype))
+
     # The reference is computed in float32. A package's kernels refuse that type, so torch's own compute it.
     exact = [x.float() for x in narrow]
 
@@ -417,6 +433,7 @@ def _is_right(
             first_line(error),
         )
         return False
+
     return True
 
 

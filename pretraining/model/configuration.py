@@ -71,6 +71,7 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         problem = other_architecture(fields)
         if problem:
             raise UserError(problem)
+
         # Of these fields only one value is possible, as was just checked. One that is left out must not get
         # another default of transformers.
         fields = {**OUR_CLASS, **fields}
@@ -78,6 +79,7 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
         # Rotary positions. Older versions of transformers wrote rope_theta as a field of its own, newer ones
         # inside rope_parameters.
         rope = fields.pop("rope_parameters", None)
+
         # The older name of rope_parameters. Positions are never scaled here (`other_architecture` refuses
         # that), so it says nothing more.
         fields.pop("rope_scaling", None)
@@ -90,6 +92,7 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
             raise UserError(
                 f"config: is_causal must be true or false, not {is_causal!r}"
             )
+
         for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
             # An id may be missing or None.
             if (fields.get(name) or 0) < 0:
@@ -106,6 +109,7 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
             )
         except StrictDataclassError as error:
             raise UserError(f"config: {' '.join(str(error).split())[:200]}") from None
+
         # transformers keeps it only inside rope_parameters; the model and `shape_of` read it as a field of
         # its own.
         self.rope_theta = theta

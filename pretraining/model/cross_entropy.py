@@ -67,9 +67,11 @@ def linear_cross_entropy(
             f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(labels.shape)} must be "
             "(N, H), (V, H) and (N,)"
         )
+
     compute = activation_dtype(hidden)
     if chunk is None:
         chunk = rows_per_chunk(weight.shape[0], hidden.device)
+
     # Looked up here: inside an autograd function gradients are always off, and its inputs seem to need gradients even
     # under no_grad.
     wanted = torch.is_grad_enabled()
@@ -98,11 +100,13 @@ def _loss_and_error(
     index = targets.unsqueeze(1).where(has_target, 0)
     target_logits = wide.gather(1, index)
     top = wide.amax(dim=1, keepdim=True)
+
     # The greatest logit is subtracted so that exp does not overflow. In place, to save memory: nothing below reads
     # `wide`. A compiler saves the memory itself.
     compiling = torch.compiler.is_compiling()
     exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
     norm = exponentials.sum(dim=1, keepdim=True)
+
     # Cross-entropy: the log of the sum of all exp(logit), minus the target's logit.
     losses = (norm.log() + top - target_logits).where(has_target, 0)
     # (N, 1): how much a position counts in the loss, which is 0 without a target.
@@ -112,6 +116,7 @@ def _loss_and_error(
     total = losses.sum()
     if not gradient:
         return total, norm  # any tensor: nobody reads it
+
     # The gradient by a logit is its softmax (exponentials / norm), minus 1 at the target, times the position's factor.
     if compiling:
         # A comparison, which the compiler fuses with the rest; a scatter would go over the memory once more.
@@ -119,6 +124,7 @@ def _loss_and_error(
         error = exponentials * (factor / norm) - factor * (columns == index)
     else:
         error = exponentials.mul_(factor / norm).scatter_add_(1, index, -factor)
+
     return total, error.to(compute)
 
 
@@ -179,6 +185,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         factors = None if weights is None else weights.to(wide).unsqueeze(1)
         grad_hidden = torch.empty_like(hidden) if needs_hidden else None
         grad_weight = torch.zeros_like(weight, dtype=wide) if needs_weight else None
+
         # Types are chosen by hand here.
         with torch.autocast(hidden.device.type, enabled=False):
             product_weight = weight.to(compute)
@@ -188,14 +195,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 logits = states @ product_weight.t()
                 factor = None if factors is None else factors[part]
                 loss, error = between(logits, labels[part], factor, needs_error)
+
                 # The error may use the logits' memory by now; if not, free it for the next chunk.
                 del logits
                 total += loss
+
                 # logits = states @ weight.T, so their gradient (the error) times one factor is that of the other.
                 if grad_hidden is not None:
                     grad_hidden[part] = error @ product_weight
                 if grad_weight is not None:
                     _add_product(grad_weight, error.t(), states)
+
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.weight_dtype = weight.dtype
         return total

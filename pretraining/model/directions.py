@@ -110,6 +110,7 @@ def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
     rows = embedding.weight[:, :_COLUMNS]
     half = len(rows) // 2
     generator = torch.Generator().manual_seed(0)
+
     # Candidates in random order. Those of the upper half come first: special tokens are in the lower one.
     upper = half + torch.randperm(len(rows) - half, generator=generator)
     order = torch.cat([upper, torch.randperm(half, generator=generator)])
@@ -121,6 +122,7 @@ def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
         values = rows[ids.to(rows.device)].float().cpu()
         # For each id, the number of the group of equal rows that its row is in.
         _, group = torch.unique(values, dim=0, return_inverse=True)
+
         # Of each group keep only its first id: the smallest index in `ids`.
         groups = int(group.max()) + 1
         firsts = torch.full((groups,), len(ids))
@@ -129,6 +131,7 @@ def probe_ids(embedding: nn.Embedding, count: int = _LENGTH + 7) -> Tensor:
         ids = ids[firsts][:count]
         if len(ids) == count:
             break
+
     # If there are fewer than `count`, they come again.
     return ids.repeat(count)[:count].to(rows.device)
 
@@ -162,6 +165,7 @@ def sides(outputs: Callable[[Tensor, int], Tensor], probes: Tensor) -> Sides:
     with_padding = of_tokens(padded)
     with_padding_changed = of_tokens(last_changed)
     with_other_padding = of_tokens(other_padding)
+
     # Differences are relative to the largest output; 1e-6 is added in case that all outputs are 0.
     scale = plain.abs().max().item() + 1e-6
 
@@ -223,6 +227,7 @@ def try_out(encoder: Any) -> Trial:
     base: nn.Module = encoder.base
     was_training = encoder.training
     encoder.eval()
+
     # Hooks note the arguments with which each part is called first, so that it can be tried by itself.
     inputs: dict[nn.Module, tuple[Any, Any]] = {}
     keep_first = _keep_first(inputs)
@@ -233,6 +238,7 @@ def try_out(encoder: Any) -> Trial:
         if has_parts and part is not base:
             hook = part.register_forward_pre_hook(keep_first, with_kwargs=True)
             hooks.append(hook)
+
     try:
         return _trial(encoder, inputs)
     except _CallError as error:
@@ -308,12 +314,14 @@ def _trial(encoder: Any, inputs: dict[nn.Module, tuple[Any, Any]]) -> Trial:
         # A part that sees neither side computes each position by itself, as a feed-forward layer does.
         if sees in ((True, False), (False, True)):
             one_sided.append(part)
+
     innermost = []
     for part in one_sided:
         # `modules` begins with the part itself.
         parts_inside = list(part.modules())[1:]
         if not any(other in one_sided for other in parts_inside):
             innermost.append(type(part).__name__)
+
     return Trial(
         width=changes.outputs.shape[-1],
         sees_later=changes.earlier > _SEEN,
@@ -347,9 +355,11 @@ def _sees_sides(
     read_key = sequences[0]
     hidden = arguments[read_key]
     axis = 1 if hidden.shape[0] == 1 else 0  # the positions' axis
+
     # A class may pad its input itself: positions after those of the eleven tokens are then padding, and do
     # not count.
     end = min(_LENGTH, hidden.shape[axis])
+
     # The second position and the last but one, so that there are positions before and after each.
     early, late = 1, end - 2
 
@@ -363,12 +373,14 @@ def _sees_sides(
             # A view into `states`; the noise has the size of the largest hidden state.
             spot = states[:, changed] if axis else states[changed]
             spot.copy_(noise.to(spot) * (1 + hidden.abs().max()))
+
         own_args = list(_fresh(args))
         own_kwargs = _fresh(kwargs)
         if isinstance(read_key, int):
             own_args[read_key] = states
         else:
             own_kwargs[read_key] = states
+
         out = _call(part, *own_args, **own_kwargs)
         # Some parts return a tuple with the hidden states first.
         while isinstance(out, tuple | list) and out:
@@ -382,6 +394,7 @@ def _sees_sides(
     late_changed = output(late)
     if unchanged is None or early_changed is None or late_changed is None:
         return None
+
     # Relative to the largest output; 1e-6 is added in case that all outputs are 0.
     limit = _SEEN * (unchanged.abs().max().item() + 1e-6)
 

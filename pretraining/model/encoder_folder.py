@@ -124,6 +124,7 @@ def write_folder(
     records = {name: sha256_bytes(text.encode()) for name, text in texts.items()}
     # As it will be read back from the file: tuples become lists, and keys text.
     content: dict[str, Any] = json.loads(json.dumps({**about, "records": records}))
+
     # Something is there already, other than an empty folder.
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         existing = None
@@ -134,9 +135,11 @@ def write_folder(
             made_from = {key: existing[key] for key in existing if key != FILES}
             if made_from == content:
                 return out
+
         raise UserError(
             f"{out} exists and is not an export of this model: remove it or choose another folder"
         )
+
     try:
         # `making` is a temporary folder, which gets its final name when the block ends well.
         with atomic_folder(out) as making:
@@ -146,6 +149,7 @@ def write_folder(
             if shift:
                 fields = json.loads((making / "config.json").read_text("utf-8"))
                 write_config(making, fields | {PREDICTION_SHIFT: shift})
+
             if files.width is not None:
                 embedding = Embedding(**content.get(EMBEDDING, {}))
                 # The number of tokens that training read at a time, where the manifest has the training's
@@ -156,18 +160,21 @@ def write_folder(
                 if embedding.query or embedding.document:
                     write_prompts(making, embedding)
                 vector = self_test_vector(making, str(out))
+
                 # Five digits: the number of threads may change the seventh, and with it the file's hash.
                 numbers = [float(f"{value:.5g}") for value in vector.tolist()]
                 # The test is of hidden states: it takes their mean, whatever the pooling that the folder
                 # names.
                 test = {"text": _TEXT, "pooling": "mean", "vector": numbers}
                 write_text(making / SELF_TEST, json.dumps(test, indent=1) + "\n")
+
             # The order matters. The manifest gets the hashes of the files so far, from which the model is loaded; the
             # provenance, which comes last, those of all files.
             write_manifest(making / MANIFEST, content, _hashes(making))
             write_text(making / "README.md", files.card(content))
             for name, text in texts.items():
                 write_text(making / name, text)
+
             # `full` is the environment of packages (`requirements/full.txt`) in which models are trained and
             # written.
             origin = origin or provenance("full", PACKAGES)
@@ -178,6 +185,7 @@ def write_folder(
         raise UserError(
             f"{out} could not be written: {error}; fix the cause and run the same command again"
         ) from None
+
     return out
 
 
@@ -217,6 +225,7 @@ def check_model(
         content = read_json(path, remedy)
     except FileNotFoundError:
         return None
+
     # Another tool's manifest has none of our keys.
     if not isinstance(content, dict) or not {SEAL, FILES} & set(content):
         return None
@@ -262,6 +271,7 @@ def self_test_vector(
                 dtype=torch.float32,
                 trust_remote_code=False,
             ).eval()
+
         read = tokenizer([_TEXT], return_tensors="pt")
         hidden: Tensor = model(
             input_ids=read["input_ids"], attention_mask=read["attention_mask"]
@@ -292,6 +302,7 @@ def self_test_vector(
             f"{name} does not see both sides: in plain transformers, the first token's output does not change with the "
             f"last token, or padding changes it{remedy and f'; {remedy}'}"
         )
+
     return hidden[0].mean(0)
 
 
@@ -316,6 +327,7 @@ def checked_files(folder: Path, manifest: Mapping[str, Any], remedy: str) -> lis
         files = read_manifest(path, remedy).get(FILES, {})
     except FileNotFoundError:
         raise UserError(f"{path} is missing; {remedy}") from None
+
     # A user may change the card, and add or remove other files. Such changes are named, not refused. `strangers`
     # returns the files that are not as listed; "" means that the provenance itself may have any content.
     lost = [name for name in files if not (folder / name).exists()]
@@ -343,14 +355,17 @@ def checked_encoder(
     manifest = check_model(folder, remedy)
     if manifest is not None:
         findings += checked_files(folder, manifest, remedy)
+
     # Both calls are for their errors only: they refuse damaged JSON and damaged safetensors.
     for name in _READ:
         if (folder / name).is_file():
             read_object(folder / name)
+
     tensor_heads(folder)
     vector = self_test_vector(
         folder, str(folder), "`clm-or-mlm adapt` makes an encoder of a decoder"
     )
+
     # `self_test_vector` has tried that.
     findings.append(
         "the first token sees the last, padded or not, and padding changes nothing"
@@ -358,6 +373,7 @@ def checked_encoder(
     if (folder / SELF_TEST).is_file():
         stored = read_json(folder / SELF_TEST, "export the model again")
         findings.append(_compare_self_test(stored, vector, str(folder)))
+
     return findings
 
 
@@ -382,6 +398,7 @@ def _compare_self_test(stored: Any, vector: Tensor, name: str) -> str:
         raise UserError(
             f"{name}: {SELF_TEST} belongs to another model or version; export the model again"
         )
+
     wanted = torch.tensor(numbers)
     gap = float((wanted - vector).abs().max() / wanted.abs().max())
     # `not <` also refuses NaN.
@@ -390,4 +407,5 @@ def _compare_self_test(stored: Any, vector: Tensor, name: str) -> str:
             f"{name}: the text of {SELF_TEST} has another vector than the stored one (by {gap:.1g} of the largest); "
             "use the transformers version of provenance.json"
         )
+
     return f"the text of {SELF_TEST} has its stored vector (difference {gap:.1g})"

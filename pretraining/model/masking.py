@@ -70,6 +70,7 @@ class MaskRule:
             # Not every tokenizer has all these tokens.
             if token is not None:
                 special.add(token)
+
         return cls(
             ratio=ratio,
             seed=seed,

@@ -66,6 +66,7 @@ def eurobert_files(
     tensors = {
         name: tensor.detach().cpu().contiguous() for name, tensor in state.items()
     }
+
     # All weights have one type, so the first one's is the model's.
     first_tensor = next(iter(tensors.values()))
     dtype = str(first_tensor.dtype).removeprefix("torch.")
@@ -153,15 +154,18 @@ def encoder_config(folder: Path) -> EncoderConfig:
         raise UserError(
             f"{path}: model_type is {kind!r}; give a folder that this package exported, or one of the paper's authors"
         )
+
     if "is_causal" not in fields:
         logger.warning(
             "%s: is_causal is missing; the model is treated as bidirectional", path
         )
+
     # An older name of the field.
     if "clf_pooling" in fields:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
+
     # Of nested fields only those of rotary positions change what is computed. The others are left out, so
     # that their content, which may be anything, cannot make transformers fail.
     kept = {}
@@ -170,6 +174,7 @@ def encoder_config(folder: Path) -> EncoderConfig:
         is_nested = isinstance(value, dict | list)
         if is_rotary or not (is_nested or name in _DTYPES):
             kept[name] = value
+
     try:
         config = EncoderConfig(**kept)
         # Called for its errors only: a configuration that transformers cannot write again is refused here,
@@ -180,6 +185,7 @@ def encoder_config(folder: Path) -> EncoderConfig:
     except Exception as error:  # transformers raises errors of many kinds
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{path} does not describe a model: {reason}") from None
+
     return config
 
 
@@ -219,6 +225,7 @@ def load_encoder(
             f"{folder} has no weights that can be read, or only pickled ones (*.bin): {first_line(error)}; fetch the "
             "model again"
         ) from None
+
     # Sets of names of tensors; a mismatch also has both shapes.
     mismatched = {name for name, *_ in info["mismatched_keys"]}
     faults = {
@@ -231,4 +238,5 @@ def load_encoder(
         wrong = sorted(names - {HEAD})
         if wrong:
             raise UserError(f"checkpoint {folder} {fault}: {first_of(wrong, 3)}")
+
     return model

@@ -277,6 +277,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
                 f"embedded input has shape {tuple(hidden.shape)}; padded input is (batch, length) and packed "
                 "input (tokens,) with cu_seqlens"
             )
+
         if is_causal is None:
             is_causal = self.config.is_causal
         dtype, head_dim = activation_dtype(hidden), self.config.head_dim
@@ -294,12 +295,14 @@ class EuroBertModel(EuroBertPreTrainedModel):
                 cu_seqlens, longest, is_causal=is_causal, backend=backend
             )
             positions = positions_of(cu_seqlens, hidden.shape[0])
+
         cos, sin = rotary_tables(positions, head_dim, self.config.rope_theta)
         states: list[Tensor] = []
         for layer in self.layers:
             if output_hidden_states:
                 states.append(hidden)
             hidden = layer(hidden, cos, sin, layout)
+
         hidden = self.norm(hidden)
         all_states = (*states, hidden) if output_hidden_states else None
         return BaseModelOutput(last_hidden_state=hidden, hidden_states=all_states)
@@ -356,6 +359,7 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         if labels is not None:
             wide = logits.flatten(0, -2).float()
             output.loss = F.cross_entropy(wide, labels.flatten())
+
         return output
 
     def encode(self, batch: PackedBatch, *, is_causal: bool | None = None) -> Tensor:

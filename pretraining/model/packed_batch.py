@@ -61,6 +61,7 @@ class PackedBatch:
                     f"sequence {number} of a packed batch must be a non-empty 1-D array of token ids, "
                     f"not {array.dtype} of shape {array.shape}"
                 )
+
         ids = np.arange(len(arrays)) if sample_ids is None else np.asarray(sample_ids)
         lengths = np.array([array.size for array in arrays])
         longest = int(lengths.max())
@@ -69,6 +70,7 @@ class PackedBatch:
             raise ValueError(
                 f"sequence {lengths.argmax()} has {longest} tokens, more than {bound}"
             )
+
         tokens = np.concatenate(arrays).astype(np.int64)
         # Cumulative lengths, which begin with 0.
         bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)

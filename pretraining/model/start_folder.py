@@ -125,9 +125,11 @@ def export_trained(
         # `kept`: how vectors are pooled, and the prompts before queries and documents. Trained weights keep
         # both.
         manifest = {**manifest, EMBEDDING: start.embedding.kept}
+
     if config is not None:
         files = eurobert_files(state, config, tokenizer_dir)
         return write_folder(out, files, manifest, texts=texts, origin=origin)
+
     assert start is not None, "random weights are a `eurobert`'s"
     model = model_of(start, state)
     write_tokenizer_files = partial(_write_companions, start=start, data=tokenizer_dir)
@@ -218,10 +220,12 @@ def export_llama(folder: Path, out: Path) -> Path:
         raise UserError(
             f"{folder} attends causally, so it is no encoder; export a model that ends in MLM"
         )
+
     names = {*shape_fields(shape_of(config)), *_SPECIAL_IDS}
     names.remove("rope_theta")  # transformers 5 has this field among `rope_parameters`
     fields = {name: getattr(config, name) for name in names}
     fields["rope_parameters"] = config.rope_parameters
+
     # On the meta device no memory is filled: `assign` puts the encoder's own tensors in place.
     with torch.device("meta"):
         llama = LlamaForCausalLM(LlamaConfig(**fields, is_causal=False))
@@ -229,9 +233,11 @@ def export_llama(folder: Path, out: Path) -> Path:
     made_from = f"{folder.name} (eurobert)"
     card = partial(_card, made_from=made_from, licence="", name=out.name)
     files = _files_of(llama, partial(copy_tokenizer, folder), card)
+
     # A folder without a manifest of this package only has its name to say.
     manifest = check_model(folder) or {"model": folder.name}
     about = _without(manifest, FILES, "records")
+
     # Pooling and prompts, from the files of sentence-transformers in the folder.
     about[EMBEDDING] = kept_embedding(folder).kept
     about["transformers"] = f">={MINIMUM}"
@@ -299,6 +305,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
     out = merged_folder(finished, share)
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
+
     # A model that does not record its start cannot be compared with it: that counts as no difference.
     recorded = manifest.get("start", start.identity)
     if recorded["weights"] != start.identity["weights"]:
@@ -306,6 +313,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
             f"{start.text} has changed since {finished} was trained from it; put the weights back, then run the same "
             "command again"
         )
+
     # The seed, 0, only draws a head that a folder lacks. An encoder's vectors do not depend on its head.
     before = load_start(start, 0).state_dict()
     state = load_start(trained, 0).state_dict()
@@ -313,6 +321,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         # Tensors of integers, such as position ids, are no weights.
         if tensor.is_floating_point():
             state[name] = torch.lerp(tensor, before[name], share)
+
     # Left out: fields that the export writes itself, and losses, which are those of other weights.
     about = _without(manifest, FILES, "records", *_OF_EXPORTS, "validation")
     about |= {"model": out.name, "share_of_the_start": share}
@@ -347,12 +356,14 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
     # Fields of the start that are no longer true: how its objective shifted predictions, and labels of a removed head.
     for name in (PREDICTION_SHIFT, *_LABELS):
         fields.pop(name, None)
+
     # Both directions, whatever the last objective was (`export_trained`). Families with a field of their own
     # for the direction have it in their saved configuration already.
     if has_own_flag(config):
         fields.pop("is_causal", None)
     else:
         fields["is_causal"] = False
+
     if config.model_type in SERVERS_READ_FLAG:
         fields[FLAG] = True
     fields |= _older_rope(fields)
@@ -369,10 +380,12 @@ def _older_rope(fields: Mapping[str, Any]) -> dict[str, Any]:
     kind = str(fields["model_type"])
     names = _ROPE_OF_LAYERS.get(kind, ("rope_theta",))
     older: dict[str, Any] = {}
+
     # Most families have only one older name, for the base of the full layers: `zip` then leaves the others out.
     for name, of_layers in zip(names, (full, sliding), strict=False):
         if "rope_theta" in of_layers:
             older[name] = of_layers["rope_theta"]
+
     is_scaled = full.get("rope_type", "default") != "default"
     if is_scaled and (has_one_kind or kind in _SCALING_OF_FULL_LAYERS):
         older["rope_scaling"] = full
@@ -394,10 +407,12 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
         # other special tokens are the start's own, since shards of another tokenizer or mask are refused
         # (`data_config`).
         special |= read_tokenizer(data).special
+
     end = special.get("eos_token") or special.get("sep_token")
     special.setdefault("pad_token", end or mask.token)
     # A tokenizer.json may have been saved with cutting and padding of texts turned on.
     content = {**start.tokenizer.content, "truncation": None, "padding": None}
+
     # A start such as a decoder has no mask token of its own: one was added, or a reserved token was made the mask.
     if mask.origin != "own":
         # `lstrip` lets the mask take the space before it, as RoBERTa's and ModernBERT's do: in "the <|mask|>" there is
@@ -408,6 +423,7 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
                 item = {**item, "lstrip": True}
             added.append(item)
         content["added_tokens"] = added
+
     inputs = ["input_ids", "attention_mask"]
     types = start.config.get("type_vocab_size")
     # Families like BERT mark the second text of a pair by token types.
@@ -473,11 +489,13 @@ def _servers(config: Any, name: str) -> str:
             "llama.cpp's converter knows this family without a head alone: write a copy with "
             "`AutoModel.from_pretrained(...).save_pretrained(...)`, and the tokenizer beside it."
         )
+
     if config.model_type == "mistral" and config.sliding_window is None:
         return (
             "Without a sliding window a Mistral is a Llama: for llama.cpp and text-embeddings-inference, set "
             '`model_type` to `llama` and `architectures` to `["LlamaModel"]` in the `config.json` of a copy.'
         )
+
     return (
         f"llama.cpp's converter does not know {name}: serve this folder with sentence-transformers or vLLM, or "
         "export it to ONNX."

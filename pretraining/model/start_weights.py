@@ -73,9 +73,11 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
             f"{data} was written with another tokenizer or mask than that of {start.text}; write shards with "
             f"`clm-or-mlm shards --tokenizer {start.text}`"
         )
+
     shape = start.shape
     if start.is_own:
         return config_of(shape, tokenizer)
+
     # What the start's tokenizer puts before each text.
     first = start.tokenizer.first
     if tuple(tokenizer.get("first", ())) != first:
@@ -88,6 +90,7 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
             " ".join(words) or "a word of the text",
             start.folder,
         )
+
     rows = _grown(shape.vocab, start.tokenizer.rows)
     # Of a start of another class only rows and positions are needed: the other sizes may be any.
     small = Shape(
@@ -129,12 +132,14 @@ def load_corrected(start: Start, seed: int) -> Trained:
         return _load_own(start, seed)
     inner = _load_inner(start, seed)
     _grow(inner, start)
+
     # A Llama that our own class computes, with the same names of weights.
     config = _config_of_llama(start)
     if config is not None:
         ours = _own_class(start, config)
         ours.load_state_dict(inner.state_dict())
         return ours
+
     model = AdaptedModel(inner)
     check_packing(model, start.text)
     if model.is_padded:
@@ -143,6 +148,7 @@ def load_corrected(start: Start, seed: int) -> Trained:
             start.text,
             type(inner).__name__,
         )
+
     return model
 
 
@@ -178,6 +184,7 @@ def _config_of_llama(start: Start) -> EncoderConfig | None:
     for name in (*shape_fields(start.shape), *others):
         if fields.get(name) is not None:
             ours[name] = fields[name]
+
     # 0 for each: padding has no row of its own in this class, and special tokens come from the shards.
     for name in ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id"):
         ours[name] = 0
@@ -267,6 +274,7 @@ def as_loaded(start: Start) -> Start:
         raise UserError(
             f"{start.text}: {embedding} has {rows[0]} rows and {head} has {rows[1]}; give weights of one vocabulary"
         )
+
     # Tied means one tensor: two with equal values may still be tied.
     is_apart = False
     if embedding and head:
@@ -278,6 +286,7 @@ def as_loaded(start: Start) -> Start:
         stated = start.config.get(field)
         if stated == actual:
             continue
+
         # The only other field that is corrected is the tie.
         finding = f"have {actual} rows" if field == "vocab_size" else "are two"
         logger.warning(
@@ -288,6 +297,7 @@ def as_loaded(start: Start) -> Start:
             " and ".join(present),
             finding,
         )
+
     return corrected
 
 
@@ -379,6 +389,7 @@ def _load_inner(start: Start, seed: int) -> Any:
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
+
             # An export of this package has an untied head in a file of its own.
             if (start.folder / LM_HEAD).is_file():
                 head = load_file(start.folder / LM_HEAD)
@@ -386,6 +397,7 @@ def _load_inner(start: Start, seed: int) -> Any:
                 info["missing_keys"] -= head.keys()
     except Exception as error:  # safetensors and transformers raise kinds of their own
         raise unloadable(start, error) from None
+
     _check_tensors(start, inner, info)
     return inner
 
@@ -409,6 +421,7 @@ def _check_tensors(start: Start, inner: Any, info: Mapping[str, Any]) -> None:
             f"{start.text}: {name} has the shape {tuple(in_file)}, and by config.json it has {tuple(in_class)}; "
             "give the config.json of these weights, gathered if they were trained with ZeRO-3"
         )
+
     missing = _untied(inner, set(info["missing_keys"]))
     if missing:
         # Of the head, weights may be missing; of the model without it (the body), none.
@@ -422,12 +435,15 @@ def _check_tensors(start: Start, inner: Any, info: Mapping[str, Any]) -> None:
                     f"its files name them otherwise ({unknown[0]}); save it with transformers' "
                     "save_pretrained"
                 )
+
             raise UserError(
                 f"{start.text} lacks weights of its class ({body[0]}); {remedy}"
             )
+
         logger.warning(
             "%s has no head for tokens; its weights are drawn from the seed", start.text
         )
+
     unused = sorted(info["unexpected_keys"])
     if unused:
         logger.warning(
@@ -463,10 +479,12 @@ def _untied(inner: Any, missing: set[str]) -> list[str]:
     for target, source in ties.items():
         if target in missing and source not in missing:
             copied.add(target)
+
     parameters = dict(inner.named_parameters())
     for target in copied:
         with torch.no_grad():
             parameters[target].copy_(parameters[ties[target]])
+
     return sorted(missing - copied)
 
 
@@ -487,6 +505,7 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
     if {names.embedding, names.head} <= weights.keys():
         embedding, head = weights[names.embedding], weights[names.head]
         start = _corrected(start, len(embedding), not torch.equal(embedding, head))
+
     with torch.device("meta"):
         inner = _untrained(start)
     try:
@@ -495,6 +514,7 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
         raise UserError(
             f"{start.text}: the trained weights do not fit it: {first_line(error)}"
         ) from None
+
     inner.tie_weights()
     # The start's configuration names a padding whose id has no row (`Start.padding`): set that of the token that pads.
     if start.config.get("pad_token_id") is not None and start.padding is None:
@@ -546,6 +566,7 @@ def _grow(inner: Any, start: Start) -> None:
         first_new, new = start.mask.id, slice(start.mask.id, start.mask.id + 1)
     else:
         return
+
     # Warn of ids without a row; of a mask that was added just now that is no surprise.
     lacks = needed - old_rows
     if is_new_mask:
@@ -556,6 +577,7 @@ def _grow(inner: Any, start: Start) -> None:
             start.text,
             lacks,
         )
+
     # `resize_token_embeddings` may have replaced the tensor. A tied head is the same tensor and is set with it.
     embedding = inner.get_input_embeddings().weight
     tensors = [embedding]

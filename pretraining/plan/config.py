@@ -154,6 +154,7 @@ class Batches(Group):
                 f"skip={self.skip!r}: write STEP:COUNT, with commas between several, by rising steps from 0 on; counts "
                 "are above 0, and both below 2^40"
             ) from None
+
         return tuple(skips)
 
     def number(

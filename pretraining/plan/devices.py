@@ -157,6 +157,7 @@ def find_device(name: str, tflops: float | None = None) -> Device:
             f"unknown device {name!r}; devices are {', '.join(DEVICES)}; give the dense bf16 rate of any other as "
             f"--tflops{nearest(name, DEVICES)}"
         )
+
     # An unknown device has an H100's data until its own rate, and the bandwidth that follows, replace them below.
     if device is None:
         device = replace(H100, name=name, memory_gb=None)
@@ -167,6 +168,7 @@ def find_device(name: str, tflops: float | None = None) -> Device:
     if name.lower() not in known:
         # The bandwidth of an unknown GPU is guessed: as many bytes for each FLOP as an H100 has (its data stand above).
         bandwidth = device.bandwidth * peak / device.peak
+
     return replace(device, peak=peak, bandwidth=bandwidth)
 
 
@@ -230,6 +232,7 @@ def _seconds(
     layer_bytes = norms_and_residual + rotary + swiglu
     logits_bytes = 8 * predicted * shape.vocab
     moved_bytes = shape.layers * layer_bytes * times_moved + logits_bytes
+
     # In each pass weights are cast to bf16 and gradients are added up, so a token has a share of these bytes.
     pass_length = _FULL * pass_tokens
     moved_bytes += 22 * shape.trained_parameters / pass_length
@@ -260,12 +263,14 @@ def reached(name: str, left_out: str = "") -> float:
                 seconds = _seconds(shape, DEVICES[name], share, length, _PASS_TOKENS)
                 hours += tokens * seconds / 3600
         return hours / GPU_HOURS["base models"]
+
     # The geometric mean over the sizes: measured tokens/s times counted seconds of a token is the share for one size.
     logs = []
     for size, speed in MEASURED_SPEEDS.items():
         if size != left_out:
             seconds = _seconds(SHAPES[size], H100, 0.4, length, _PASS_TOKENS)
             logs.append(math.log(speed * seconds))
+
     return math.exp(sum(logs) / len(logs))
 
 

@@ -25,10 +25,12 @@ def hoffmann_flops_per_token(shape: Shape, *, length: float | None = None) -> fl
     length = effective_length() if length is None else length
     width = shape.heads * shape.head_dim
     kv_width = shape.kv_heads * shape.head_dim
+
     # A token's product with a matrix takes 2 FLOPs (multiply and add) for each of the matrix's entries.
     embedding = 2 * shape.vocab * shape.hidden
     queries_keys_values = 2 * shape.hidden * (width + 2 * kv_width)
     output = 2 * width * shape.hidden
+
     # Each token attends to `length` tokens.
     scores = 2 * length * width
     # By that appendix a softmax takes 3 FLOPs for each score.

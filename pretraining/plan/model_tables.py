@@ -101,6 +101,7 @@ def models_of_tables(
         is_plain = _NAME.fullmatch(name) is not None
         shown = name if is_plain else repr(name[:80])
         where = f"{path} [models.{shown}]"
+
         # An empty table: the name itself says size, stages and steps.
         if value == {}:
             try:
@@ -109,6 +110,7 @@ def models_of_tables(
                 hint = "; a name of your own needs `stages`" if is_plain else ""
                 raise UserError(f"{path}: {error}{hint}") from None
             continue
+
         table = read_settings(_ModelTable, value, where)
         try:
             _check_name(design, name)
@@ -116,8 +118,10 @@ def models_of_tables(
             specs = _specs(design, table)
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
+
         stages = make_stages(size, specs, usual_decay=design.decay_steps)
         models[name] = Model(name=name, size=size, stages=stages, start=table.start)
+
     return models
 
 
@@ -131,16 +135,19 @@ def _check_name(design: Design, name: str) -> None:
             "a model's name has at most 80 letters, digits, dots, hyphens and underscores, and starts with a letter or "
             "digit"
         )
+
     name_without_seed, seed = arm_of(name)
     if seed:
         raise UserError(
             f"the end of the name means another pretraining of {name_without_seed}; choose another end than -s and a "
             "number"
         )
+
     try:
         design.parse(name)
     except UserError:
         return  # as it should be: the scheme of names does not have it
+
     raise UserError(
         "this name already says size, stages and steps; leave the table empty, or choose another name"
     )
@@ -154,15 +161,18 @@ def _size(design: Design, table: _ModelTable) -> str:
                 "size and start contradict each other, since the start has a size; leave size out"
             )
         return f"{design.prefix}from_{short_name(table.start)}"
+
     sizes = ", ".join(design.sizes)
     if not table.size and len(design.sizes) > 1:
         raise UserError(f"size is missing; use one of {sizes}")
+
     # There is at least one size: without any, a study has only models with a start (`read_study`).
     size = table.size or design.sizes[0]
     if size not in design.sizes:
         raise UserError(
             f"unknown size {size!r:.60}; use one of {sizes}{nearest(size, design.sizes)}"
         )
+
     return f"{design.prefix}{size}"
 
 
@@ -177,6 +187,7 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
             f'stages must be a list of 1 to {_MOST_STAGES} stages such as ["clm:10k", "mlm40:32k"], not '
             f"{len(table.stages)}"
         )
+
     budget = _steps("steps", table.steps, None) if table.steps else None
     # Fractions, since shares of a budget that are rounded one by one would not add up to the budget.
     exact_end = Fraction(0)
@@ -192,10 +203,12 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
                 raise UserError(
                     f"steps={stage.steps!r:.60} must be at least 1 and below 2^31 in all"
                 )
+
             decay = _decay(design, stage.decay, end - begin, last=is_last)
             objective = parse_objective(stage.train)
         except UserError as error:
             raise UserError(f"stage {number}: {error}") from None
+
         spec = StageSpec(
             objective=objective,
             end=end,
@@ -205,10 +218,12 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
         )
         specs.append(spec)
         begin = end
+
     if budget is not None and begin != budget:
         raise UserError(
             f"its stages take {begin:,} steps together, but steps says {_rounded(budget):,}; make them equal"
         )
+
     return specs
 
 
@@ -221,6 +236,7 @@ def _stage_table(entry: object) -> _StageTable:
                 f"a stage reads OBJECTIVE:STEPS such as mlm40:32k, not {entry!r:.60}"
             )
         return _StageTable(train=train.strip(), steps=steps.strip())
+
     if isinstance(entry, dict):
         stage = read_settings(_StageTable, entry)
         if len(stage.data) > 1_000 or not stage.data.isprintable():
@@ -228,6 +244,7 @@ def _stage_table(entry: object) -> _StageTable:
                 f"data must be one line of printable text, not {stage.data!r:.60}"
             )
         return stage
+
     raise UserError(
         f'a stage is a text such as "mlm40:32k" or a table with train and steps, not {entry!r:.60}'
     )
@@ -262,6 +279,7 @@ def _decay(design: Design, text: str, length: int, *, last: bool) -> _StageDecay
         raise UserError(
             f"decay reads {forms}, such as sqrt:10 %, or none, not {text!r:.60}{nearest(curve, (*DECAYS, 'none'))}"
         )
+
     steps = _rounded(_steps("decay", steps_text.strip(), Fraction(length)))
     if not 1 <= steps <= length:
         origin = ""
@@ -271,6 +289,7 @@ def _decay(design: Design, text: str, length: int, *, last: bool) -> _StageDecay
             f"a decay of {steps:,} steps{origin} must be at least 1 and at most the stage's {length:,}; give it "
             'another decay, or decay = "none"'
         )
+
     return _StageDecay(steps, curve)
 
 
@@ -285,10 +304,12 @@ def _steps(key: str, value: object, whole: Fraction | None) -> Fraction:
     fault = UserError(
         f"{key} takes steps such as 32000 or 32k, or a share up to 100 such as 25 %, not {value!r:.60}"
     )
+
     # In Python, True is also an int.
     if not isinstance(value, int | str) or isinstance(value, bool):
         raise fault
     text = str(value).strip()
+
     # A number, perhaps with decimals, then perhaps a unit: `32000`, `0.5k` or `12.5 %`.
     match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*(k|%)?", text)
     if match is None:
@@ -302,6 +323,7 @@ def _steps(key: str, value: object, whole: Fraction | None) -> Fraction:
         if number > 100:
             raise fault
         return whole * number / 100
+
     if unit == "k":
         number *= 1000
     # Thousands may have decimals (`0.5k`), but there is no half step.

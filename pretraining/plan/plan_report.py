@@ -54,6 +54,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         if not root:
             branch = "`-- " if last else "|-- "
             children_indent = indent + ("    " if last else "|   ")
+
         steps = f"{format_steps(item.first_step)} to {format_steps(item.end)}"
         # The models that end with this stage stand after it, unless the stage has the only model's name
         # itself. Another name has the checkpoint of a trunk (`610m-mlm40-42k-1000`), and a model that a study
@@ -62,6 +63,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         for name in item.models:
             if plan.study.model(name).stages[-1].name == item.name:
                 finished.append(name)
+
         note = ""
         if finished and finished != [item.name]:
             note = f"  = {', '.join(finished)}"
@@ -82,6 +84,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         f"* a model; steps are counted from {origin}; shared steps run only once",
         "",
     ]
+
     # Of one model, also what each stage adds; a single stage from random weights would only repeat the totals.
     if len(plan.models) == 1 and (len(plan.stages) > 1 or plan.models[0].start):
         lines += [*_added(plan, device, price), ""]
@@ -105,6 +108,7 @@ def _added(plan: Plan, device: Device, price: float | None) -> list[str]:
         if price is not None:
             row.append(f"{price * costs.gpu_hours:,.2f}")
         rows.append(row)
+
     # All columns but the first are numbers, which are aligned on the right.
     return plain_table(rows, range(1, len(rows[0])))
 
@@ -129,6 +133,7 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
         "tokens",
         f"{tokens}; if the shards hold fewer than {unique}, they are repeated",
     )
+
     # Each set of shards that stages name, once. The command's own shards have no name here.
     for data in dict.fromkeys(stage.data for stage in plan.stages):
         if data:
@@ -138,6 +143,7 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
     # Computation, hours and money.
     hoffmann_flops, model_flops = costs.flops["hoffmann"], costs.flops["model"]
     mfu = _mfu(costs, device)
+
     # A smaller share than half a percent would be printed as 0%.
     used = f"{mfu:.0%}" if mfu >= 0.005 else "less than 1%"
     add(
@@ -161,6 +167,7 @@ def _totals(plan: Plan, device: Device, price: float | None) -> list[str]:
             "",
             "counted for compiled blocks; others take more, which `adapt` measures on the GPU",
         )
+
     sizes = [
         f"{_bytes(costs.checkpoint_bytes)} of kept checkpoints with optimiser state",
         f"{_bytes(costs.model_bytes)} of exported models",
@@ -182,6 +189,7 @@ def _pass_note(plan: Plan, costs: Costs, device: Device) -> str:
     words = f" at {counted(sequences, 'sequence')} in a pass"
     if device.memory_gb is None or costs.memory_gb <= device.memory_gb:
         return words
+
     # The most sequences that fit for every model of the plan.
     fits = sequences
     for item in plan.stages:
@@ -189,9 +197,11 @@ def _pass_note(plan: Plan, costs: Costs, device: Device) -> str:
         length = config.batches.max_length
         most = largest_microbatch(shape, device.memory_gb, length, most=sequences)
         fits = min(fits, most)
+
     words += f", more than the {device.memory_gb:g} GB of one {device.name}"
     if not fits:
         return f"{words}; use another device or a smaller model"
+
     # Without the setting, training chooses a pass that fits.
     if config.batches.microbatch:
         return f"{words}; set microbatch={fits}"
@@ -239,6 +249,7 @@ def _stage(plan: Plan, item: PlannedStage, device: Device) -> dict[str, object]:
     for name, value in asdict(item).items():
         if name not in at_default:
             entry[_KEYS.get(name, name)] = value
+
     entry["steps"] = item.steps
     if plan.study is PAPER_STUDY:
         return entry
@@ -261,6 +272,7 @@ def _data(plan: Plan, device: Device, price: float | None) -> dict[str, object]:
             entry["start"] = model.start
         entry["stages"] = [stage.name for stage in model.stages]
         models.append(entry)
+
     changes = {}
     if plan.study.config.batches.skip:
         changes["skip"] = plan.study.config.batches.skip

@@ -131,10 +131,12 @@ class _File(FileSettings):
                 f"prefix must be at most 60 letters, digits, dots, hyphens and underscores, starting with a letter or "
                 f"digit, not {self.prefix!r:.60}"
             )
+
         if not isinstance(self.models, dict | tuple):
             raise UserError(
                 f"models takes a list, not {self.models!r:.60}; give names, or a table [models.NAME] for each"
             )
+
         for item in self.models:
             if not isinstance(item, str):
                 raise UserError(
@@ -169,6 +171,7 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     # A list of names is short for empty tables.
     if not isinstance(tables, dict):
         tables = {name: {} for name in tables}
+
     # A model with a start has the start's size. Only other models need a size of the file.
     has_start = [
         isinstance(item, dict) and item.get("start") for item in tables.values()
@@ -181,6 +184,7 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
                 f"{path}: invalid size name {size!r:.60}; use at most 40 lowercase letters, digits and dots, as in "
                 f"model names"
             )
+
     shapes = {f"{file.prefix}{size}": shape for size, shape in file.sizes.items()}
     design = Design(
         sizes=tuple(file.sizes), prefix=file.prefix, decay_steps=file.decay_steps
@@ -193,6 +197,7 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     settings = file.settings
     # A study file may be another's: it must not name code that would be run.
     refuse_code(settings, f"{path} [settings]")
+
     # Before `loss_group` was a setting, `microbatch` also decided how the loss is weighed. It still does so in a file
     # without a `loss_group`.
     if settings.get("microbatch"):
@@ -227,10 +232,12 @@ def _repeated(
             raise UserError(
                 f"{path}: pretrainings = {pretrainings} repeats each model; list {name_without_seed} alone, not {name}"
             )
+
         repeated[name] = model
         for seed in range(1, pretrainings):
             again = model.again(seed)
             repeated[again.name] = again
+
     return repeated
 
 
@@ -306,6 +313,7 @@ class Plan:
         length = config.sequences.attended_length
         pass_tokens = config.batches.pass_tokens
         is_compiled = config.machine.compile != "off"
+
         # `gradient_seconds` counts float32 gradients. In bf16 half the bytes are sent, which takes as long as to send
         # all of them over a network that is twice as fast.
         bandwidth = network
@@ -330,6 +338,7 @@ class Plan:
                 compiled=is_compiled,
             )
             seconds += tokens / speed
+
             # All devices wait while gradients are summed, and the hours are those of all together.
             waiting = gradient_seconds(shape, device, processes, bandwidth)
             seconds += processes * item.steps * waiting
@@ -344,6 +353,7 @@ class Plan:
         for model in self.models:
             if model.stages[-1].name in names:
                 model_bytes += shapes[model.size].trained_parameters * _WEIGHT_BYTES
+
         steps = sum(item.steps for item in chosen)
         return Costs(
             steps=steps,
@@ -396,9 +406,11 @@ class Plan:
                 "start": item.first_step,
                 "phase": item.phase,
             }
+
             # In a decay, every step's learning rate depends on where the decay ends.
             record["end"] = item.end if item.phase == "decay" else None
             records.append(record | item.extras())
+
         return records
 
     def ancestry(self, stage: PlannedStage) -> list[PlannedStage]:
@@ -439,13 +451,16 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
             use.end = max(use.end, stage.end)
             if model.name not in use.models:
                 use.models.append(model.name)
+
             # A model's stages are in order, so the parent of each is in `uses` already.
             if stage.parent is not None:
                 # The parent may go on for other models, so the checkpoint where this one branches off is kept.
                 uses[stage.parent].keep.add(stage.first_step)
+
         # The checkpoint of the model itself.
         last = model.stages[-1]
         uses[last.name].keep.add(last.end)
+
     stages = []
     for use in uses.values():
         fields = asdict(use.stage) | {"end": use.end}
@@ -456,6 +471,7 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
             models=tuple(use.models),
         )
         stages.append(planned)
+
     return Plan(study=study, models=tuple(models), stages=tuple(stages))
 
 
@@ -507,12 +523,14 @@ def targets_of(name: str, study: Study) -> Targets:
     for candidate in reversed(study.models.values()):
         for stage in candidate.stages:
             model_by_stage[stage.name] = candidate
+
     # A last stage may have its model's name, which then means the model. A name that the study does not list is taken
     # for a model's, whose name may say how it is trained.
     is_model = name in study.models or name not in model_by_stage
     model = (
         study.model(name, stages=model_by_stage) if is_model else model_by_stage[name]
     )
+
     # The plan has all of the study's models, so that checkpoints from which others continue are kept.
     models = {**study.models, model.name: model}
     plan = plan_of(tuple(models.values()), study)
@@ -521,4 +539,5 @@ def targets_of(name: str, study: Study) -> Targets:
         stages = tuple((plan.stage(item.name), item.end) for item in model.stages)
     else:
         stages = ((plan.stage(name), plan.stage(name).end),)
+
     return Targets(model=model, plan=plan, stages=stages, is_model=is_model)

@@ -121,7 +121,9 @@ def tensors_of(
             must_copy = copied or storage in storages
             storages.add(storage)
             content[name] = tensor.detach().to("cpu", copy=must_copy).contiguous()
+
         by_file[file] = content
+
     return by_file
 
 
@@ -154,6 +156,7 @@ def write_checkpoint(
             f"{final} could not be written: {error}; earlier checkpoints are untouched; free some space and run the "
             f"same command again"
         ) from None
+
     return Checkpoint(path=final, step=step)
 
 
@@ -176,11 +179,13 @@ def load_state(checkpoint: Checkpoint) -> dict[str, Any]:
         state = read_manifest(path, _REMEDY)
     except FileNotFoundError:
         raise UserError(f"{path} is missing; {_REMEDY}") from None
+
     if state.get("format") != _FORMAT:
         raise UserError(
             f"{path} was written by another version of this package; continue with that version, or choose "
             "another --out"
         )
+
     files = set(state.get(FILES, ()))
     if state.get("step") != checkpoint.step or files != {_MODEL, _OPTIMIZER}:
         raise UserError(f"{path} belongs to another checkpoint; {_REMEDY}")
@@ -244,6 +249,7 @@ def restore(
         raise UserError(
             f"{checkpoint.path} belongs to another architecture: {problem}"
         ) from None
+
     try:
         load_optimizer_state(model, optimizer, load_file(checkpoint.path / _OPTIMIZER))
     except (KeyError, ValueError, RuntimeError) as error:
@@ -324,6 +330,7 @@ class CheckpointWriter:
         if problem is not None or is_there:
             return problem
         tensors = tensors_of(model, optimizer, copied=self._background)
+
         # This step as well: if training has resumed from an older checkpoint, the newest one, which `prune`
         # always keeps, is another.
         kept_steps = [*keep, step]

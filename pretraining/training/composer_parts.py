@@ -246,11 +246,13 @@ def additions(
         # Composer's own callbacks only log; a user's (MODULE:CLASS) may do anything.
         if is_logged or ":" in word:
             group.append(part)
+
     for _, part in _created("algorithms", record.algorithms, Algorithm):
         added.algorithms.append(part)
     if record.tensorboard and rank == 0:
         folder = str(tensorboard)
         added.loggers.append(TensorboardLogger(log_dir=folder, rank_zero_only=True))
+
     if record.wandb:
         import wandb
 
@@ -260,6 +262,7 @@ def additions(
         init = {"config": values_of(config)}
         dashboard = WandBLogger(project=record.wandb, name=name, init_kwargs=init)
         added.loggers.append(dashboard)
+
     return added
 
 
@@ -279,6 +282,7 @@ def quiet_libraries() -> Iterator[None]:
         for module in _QUIET:
             # The module itself or one inside it: `wandb` and `wandb.sdk`, but not `wandb_other`.
             warnings.filterwarnings("ignore", module=rf"{module}(\.|$)")
+
         try:
             yield
         except Exception as error:
@@ -306,6 +310,7 @@ def _created(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
     if ":" in words and folder not in sys.path:
         # Python looks for a command's modules in the folder of the command, not in the one that the user is in.
         sys.path.append(folder)
+
     for word in (part.strip() for part in words.split(",")):
         if not word:
             continue
@@ -320,4 +325,5 @@ def _created(setting: str, words: str, kind: type) -> list[tuple[str, Any]]:
                 f"{setting}: {word} cannot be created: {error}; give a class of composer.{setting} that needs no "
                 "arguments, or your own as MODULE:CLASS, with its module in this folder or on PYTHONPATH"
             ) from None
+
     return created

@@ -68,6 +68,7 @@ class TrainingContext:
             raise UserError(
                 "precision=bf16 needs a GPU, but there is none here; set precision=auto or fp32"
             )
+
         self.bf16 = precision == "bf16" or (precision == "auto" and is_gpu)
 
         # The model's configuration, from its size, its start and the shards' tokenizer.
@@ -95,6 +96,7 @@ class TrainingContext:
         if not config.batches.microbatch:
             batches = replace(config.batches, microbatch=self._microbatch())
             self.config = config = replace(config, batches=batches)
+
         self.data = Data(self.data_folder, config, self.model_config, remote)
         self._data_at: dict[str, Data] = {}
         """Data of the stages that have their own, by the folder or address that the study file gives."""
@@ -102,6 +104,7 @@ class TrainingContext:
             for stage in self.plan.ancestry(last):
                 if stage.data and stage.data not in self._data_at:
                     self._data_at[stage.data] = self._stage_data(stage.data)
+
         if config.batches.global_batch < self.ranks.world:
             raise UserError(
                 f"global_batch={config.batches.global_batch} leaves some of {self.ranks.world} processes without a "
@@ -120,10 +123,12 @@ class TrainingContext:
         is_compiled = config.machine.compile != "off"
         if start is not None and ranks.device.type == "cpu":
             return max(1, _CPU_PASS_TOKENS // length)
+
         # The memory of a pass is known only in bf16: it was counted and measured only there. Without a start
         # it is known only for compiled blocks.
         if not self.bf16 or (start is None and not is_compiled):
             return TRAINING.device_batch
+
         # Of this moment, in which the model is not on the GPU yet: weights and optimizer have to fit as well.
         free_bytes, _ = torch.cuda.mem_get_info(ranks.device)
         free_gb = free_bytes / 1e9
@@ -137,6 +142,7 @@ class TrainingContext:
             fits = sequences_that_fit(
                 free_gb, length, fixed_gb=memory.fixed, each_gb=memory.each
             )
+
         # Each rank computes the passes of all ranks, so all must use one size: the smallest.
         return max(1, int(min(ranks.each(fits))))
 
@@ -176,6 +182,7 @@ class TrainingContext:
                 data = self._data_at[str(item["data"])]
                 item = item | {"data": data.manifest["sha256"]}
             stages.append(item)
+
         identity = {
             "results": TRAINING_VERSION,
             "tokenizer": self.data.manifest["tokenizer"]["sha256"],
@@ -212,6 +219,7 @@ class TrainingContext:
             "interventions": self.config.interventions(step),
         }
         recorded = {part: state.get(part) for part in wanted}
+
         # Older checkpoints do not record the setting `gradients`: they were summed in float32.
         recorded["science"] = {"gradients": "fp32"} | (recorded["science"] or {})
         interventions = recorded["interventions"]
@@ -219,10 +227,12 @@ class TrainingContext:
             # Earlier versions could also change the peak rate, and always recorded that field. Where it is
             # empty, nothing was changed, and only `skip` is left to compare.
             recorded["interventions"] = {"skip": interventions.get("skip")}
+
         differs = first_difference(recorded, wanted)
         if differs is None:
             return
         field, before, now = differs
+
         # The field of a nested table is written with dots: `science.peak_lr` is the key `peak_lr` of `science`.
         part, _, key = field.partition(".")
         if part == "stages":
@@ -258,9 +268,11 @@ class TrainingContext:
                     f"{self.folder(stage.parent)} has no checkpoint at that step; train the whole model, or "
                     f"first run `train {stage.parent}`"
                 )
+
         if checkpoint is not None:
             state = checkpoints.load_state(checkpoint)
             self.check(state, saved_in, checkpoint.step, str(checkpoint.path))
+
         return checkpoint
 
     def is_done(self, stage: PlannedStage, target: int) -> bool:

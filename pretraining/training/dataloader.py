@@ -113,11 +113,13 @@ class Data:
                 f"for only {model_config.vocab_size}; write shards with the model's tokenizer "
                 f"or choose a model with a larger vocabulary"
             )
+
         if batches.max_length > model_config.max_position_embeddings:
             raise UserError(
                 f"max_length={batches.max_length} is above the model's limit of "
                 f"{model_config.max_position_embeddings} tokens"
             )
+
         self._vocab_size = tokenizer["vocab_size"]
         # Never masked: tokens that begin every text, and the unknown token, which may stand for any text.
         self._never_masked = [*tokenizer.get("first", ())]
@@ -136,6 +138,7 @@ class Data:
                 limit_bytes=config.machine.cache_gb * 1e9,
                 fetch=None if remote is None else remote.fetcher(name),
             )
+
         for name, stream in streams.items():
             check_split(folder, name, self.manifest, stream.shards)
         self._train, self._validation = (streams[name] for name in SHARD_SPLITS)
@@ -148,6 +151,7 @@ class Data:
                 f"{folder}: its validation split of {self._validation.tokens} tokens has no whole sequence; write "
                 f"shards with a larger --validation-share or set eval_sequences=0"
             )
+
         samples = self._cut.count(self._train.tokens)
         self.order = Order(
             samples=samples,
@@ -182,6 +186,7 @@ class Data:
         batches = self._config.batches
         epoch, samples = self.order.batch_of(step)
         begins, ends = self._cut.spans(samples)
+
         # For every rank, the places in the batch of the samples of each of its passes.
         shares = lay_out(ends - begins, world, batches.pass_tokens)
         # Groups go by place in the batch, not by rank or pass: so the loss does not depend on how the batch is shared.
@@ -198,6 +203,7 @@ class Data:
             counts += microbatch.counts(len(counts))
             tokens += packed.num_tokens
             fingerprint += _fingerprint(packed, microbatch)
+
         passes = [len(share) for share in shares]
         return StepBatch(
             step=step,
@@ -228,10 +234,12 @@ class Data:
         firsts, ends = self.order.stretches(epoch, block + 1)
         if (epoch, block) in self._opened or not len(firsts):
             return None
+
         # Only the last block is remembered, since steps rise.
         self._opened = {(epoch, block)}
         # Every `parts`-th stretch of samples, so that together the processes open all.
         work = firsts[part::parts], ends[part::parts]
+
         # A daemon thread: a command that ends must not wait for shards that nobody will read.
         thread = Thread(target=self._open, args=work, name="shards", daemon=True)
         thread.start()
@@ -317,14 +325,17 @@ class Data:
                     f"{stream.folder}: near token {begin} there is an id that the tokenizer does not have; "
                     f"write the shards again"
                 )
+
             parts = [slice(0, len(tokens))]
             if batches.attention == "document":
                 # Each document becomes a sequence, and attention does not cross sequences.
                 parts = split_documents(tokens, eos_id)
+
             for part in parts:
                 ids.append(begin + part.start)
                 sequences.append(tokens[part])
                 sample_of.append(index)
+
         packed = PackedBatch.of(
             sequences, ids, epoch=epoch, max_length=batches.max_length
         )
@@ -421,6 +432,7 @@ class StageBatches:
         for step in range(first, end):
             number = self._config.number(step, self._spans)
             epochs.append(number // length + 1)
+
         for step, epoch in enumerate(epochs, first):
             if epoch > epochs[0]:
                 logger.warning(
@@ -472,4 +484,5 @@ def _fingerprint(packed: PackedBatch, prepared: ObjectiveBatch) -> int:
         digest.update(tokens[part].tobytes())
         digest.update(inputs[part].tobytes())
         total += int.from_bytes(digest.digest(), "little")
+
     return total

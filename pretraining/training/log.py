@@ -72,15 +72,18 @@ class LogWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._log = _open_and_cut(path, step)
         self._timings = _open_and_cut(path.with_name(TIMINGS), step)
+
         # Rows may have been changed by hand since the checkpoint was written. Later checkpoints then go on
         # recording the old hash (`record`), so that the export, which compares it with the log, still finds
         # the change.
         self._lost_record: LogRecord | None = None
         if known and log_record(path, known["bytes"]) != known:
             self._lost_record = known
+
         # Of all rows so far; `write` carries both on.
         self._size = path.stat().st_size
         self._digest = hashlib.sha256(path.read_bytes())
+
         # The name of a new file is safe on the disk only after its folder is synced.
         sync_folder(path.parent)
 
@@ -149,6 +152,7 @@ def read_log(path: Path, faults: list[str] | None = None) -> list[dict[str, Any]
         if faults is None:
             raise
         faults.append(str(error))
+
     # "train" sorts before "validation".
     return sorted(rows.values(), key=lambda row: (row["step"], row["split"]))
 
@@ -216,6 +220,7 @@ def _open_and_cut(path: Path, step: int | None) -> TextIO:
                 raise UserError(
                     f"{path} is not a log of this package; move it elsewhere, or choose another --out"
                 )
+
             end = 0
             # Rows stand by rising step, so from the first one that is cut off all are.
             for line in file:
@@ -223,7 +228,9 @@ def _open_and_cut(path: Path, step: int | None) -> TextIO:
                 if is_cut or not line.endswith(b"\n"):
                     break
                 end += len(line)
+
             file.truncate(end)
+
     return path.open("a", encoding="utf-8")
 
 
@@ -256,10 +263,12 @@ def _row(line: bytes) -> dict[str, Any]:
     for name in _NEEDED:
         if name not in row:
             raise BadJsonError(f"it has no {name}")
+
     for name, value in row.items():
         is_valid = _FIELDS.get(name, _number)
         if not is_valid(value):
             raise BadJsonError(f"its {name[:40]} cannot be {str(value)[:40]!r}")
+
     return row
 
 

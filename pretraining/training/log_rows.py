@@ -62,6 +62,7 @@ def complete_row(
     if split == "train":
         # The update that led to this step is numbered from 0, so its number is one less.
         ratio = stage.ratio_at(step - 1)
+
     common: dict[str, Any] = {
         "step": step,
         "split": split,
@@ -136,6 +137,7 @@ def check_finite(step: int, loss: float, norm: float) -> None:
             "earlier checkpoints are untouched; to resume from the last one, rerun the command with one change, "
             f"for example --set skip={step - 1}:10 (skips ten batches)"
         )
+
     raise UserError(
         f"the loss at step {step} is {loss} and the gradient norm is {norm}; {remedy}"
     )

@@ -46,12 +46,14 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
             try_export(start, model, context.data_folder / "tokenizer")
         else:
             model = network_of(start, context.model_config)
+
         # transformers hands over a loaded model in evaluation mode.
         model.train()
     else:
         model = EuroBertForMaskedLM(context.model_config)
         if is_seeded:
             initialise(model, config.seed)
+
     model.to(device)
     dtype = torch.bfloat16 if context.bf16 else torch.float32
     if isinstance(model, EuroBertForMaskedLM):
@@ -62,6 +64,7 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
         head_dim = model.config.head_dim
     else:
         head_dim = model.head_dim
+
     attention = resolve_backend(config.machine.backend, device, dtype, head_dim).name
     model.set_attention_backend(attention)
     return model, attention
@@ -86,12 +89,14 @@ def compile_model(
     wanted, device = context.config.machine.compile, context.ranks.device
     if wanted == "off":
         return "off"
+
     # `auto` compiles on a GPU only, and no models of transformers' classes: those were never measured compiled there.
     is_measured = device.type == "cuda" and not isinstance(model, AdaptedModel)
     if wanted == "auto" and not is_measured:
         return "off"
     tuned = {"coordinate_descent_tuning": True} if wanted == "tuned" else None
     model.compile_blocks(options=tuned)
+
     # Backward as well: that pass has a compiled graph of its own.
     try:
         with torch.autocast(device.type, torch.bfloat16, enabled=context.bf16):
@@ -110,4 +115,5 @@ def compile_model(
     finally:
         # The tried pass has left gradients, which the first update must not add to its own.
         model.zero_grad(set_to_none=True)
+
     return "on"

@@ -101,9 +101,11 @@ def clm(batch: PackedBatch, rule: MaskRule | None = None) -> ObjectiveBatch:
     # The label of a position is the token after it.
     labels = torch.full_like(batch.tokens, IGNORE)
     labels[:-1] = batch.tokens[1:]
+
     # After the last token of a sequence there is only the next sequence: `cu_seqlens` has where each one ends.
     last_positions = batch.cu_seqlens[1:].long() - 1
     labels[last_positions] = IGNORE
+
     # Of each sequence all tokens but the first are predicted; `len` is the number of sequences.
     count = batch.num_tokens - len(batch)
     return ObjectiveBatch(
@@ -163,12 +165,14 @@ def prepare(
     function: Callable[[PackedBatch, MaskRule | None], ObjectiveBatch]
     function = pkgutil.resolve_name(OBJECTIVES[objective].prepare)
     parts = [function(sequence, rule) for sequence in batch.alone()]
+
     # Positions of a part count within its sequence: add where the sequence begins in the packed batch. An objective
     # without positions (CLM) has none in any part.
     positions = []
     for part, begin in zip(parts, batch.cu_seqlens[:-1].tolist(), strict=True):
         if part.positions is not None:
             positions.append(part.positions + begin)
+
     tokens = torch.cat([part.inputs.tokens for part in parts])
     labels = torch.cat([part.labels for part in parts])
     return replace(

@@ -53,6 +53,7 @@ def build_optimizer(
         "weight_decay": adamw.weight_decay,
         "fused": device.type == "cuda",
     }
+
     # All in one group, as in the paper's trainer: norms and embeddings have weight decay as well.
     parameters = model.parameters()
     if config.machine.shard_optimizer and processes > 1:
@@ -134,6 +135,7 @@ def load_optimizer_state(
     updated_here: set[Tensor] = set()
     for group in optimizer.param_groups:
         updated_here.update(group["params"])
+
     # A fused optimizer counts its steps on the parameters' device, the others on the CPU.
     is_fused = any(group["fused"] for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():
@@ -202,6 +204,7 @@ class WSD:
                 length += 1
             share = (step - self.decay_first + 1) / length
             multiplier = min(multiplier, DECAYS[self.curve].rate(share))
+
         return multiplier
 
 
@@ -219,6 +222,7 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
         schedule = replace(
             schedule, decay_first=stage.first_step, decay_steps=stage.steps
         )
+
     # A second warm-up begins where the last decay before this stage ended.
     stages_before = [item for item in model.stages if item.end <= stage.first_step]
     decay_ends = [item.end for item in stages_before if item.phase == "decay"]
@@ -228,4 +232,5 @@ def stage_schedule(model: Model, stage: Stage, settings: Optimizer) -> WSD:
             rewarm_first=max(decay_ends),
             rewarm_steps=settings.rewarm_steps,
         )
+
     return schedule

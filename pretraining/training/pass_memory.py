@@ -61,9 +61,11 @@ def measured_gb(
     parameters = sum(tensor.numel() for tensor in model.parameters())
     rule = MaskRule.of(model_config, ratio=_RATIO, seed=0, stream=MLM_STREAM)
     length = config.batches.max_length
+
     # Any tokens do: memory depends only on how many there are.
     tokens = np.arange(length) % model_config.vocab_size
     peaks_gb = []
+
     # The first pass allocates the gradients and is not counted. The second has one sequence and the third has three, so
     # half the difference of their peaks is the memory of one sequence.
     for count in (1, 1, 3):
@@ -73,12 +75,14 @@ def measured_gb(
             batch = prepare(packed, "mlm", rule).to(device)
             loss_sum(model, batch).mean.backward()  # type: ignore[no-untyped-call]
         peaks_gb.append(torch.cuda.max_memory_allocated(device) / 1e9)
+
     del model
     torch.cuda.empty_cache()
     sequence_gb = (peaks_gb[2] - peaks_gb[1]) / 2
     parameter_bytes = _STATE_BYTES
     if several:
         parameter_bytes += _REDUCED_BYTES
+
     # The passes had weights and gradients in memory, but no optimizer: its state is added.
     optimizer_gb = parameters * parameter_bytes / 1e9
     fixed_gb = peaks_gb[1] - sequence_gb + optimizer_gb

@@ -48,16 +48,19 @@ class Ranks:
             # Passes differ in tokens, which fragments memory in segments of fixed size: on 80 GB the 1B model would
             # run out of memory with a sixth of it idle.
             os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
+
         if torch.cuda.is_available():
             device = torch.device("cuda", dist.get_local_rank())
             torch.cuda.set_device(device)
         else:
             device = torch.device("cpu")
+
         rank, world = dist.get_global_rank(), dist.get_world_size()
         if world > 1 and not dist.is_initialized():
             # Composer would otherwise connect the processes later, with a timeout of its own.
             kind = "gpu" if device.type == "cuda" else "cpu"
             dist.initialize_dist(kind, timeout=timeout)
+
         return cls(rank=rank, world=world, device=device)
 
     @property
@@ -110,6 +113,7 @@ class Ranks:
             mark.touch()
         self.barrier()
         finders = self.total(mark.exists())[0]
+
         # `total` has waited for all processes, so all have looked by now.
         mark.unlink(missing_ok=True)
         return finders == self.world
@@ -146,11 +150,13 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
     tasks = int(environment.get("SLURM_NTASKS", "1"))
     if tasks < 2 or "RANK" in environment or "SLURM_PROCID" not in environment:
         return {}
+
     # A job step (one `srun`) may run on only some of the job's nodes. Its processes meet at its own first node.
     job_nodes = environment.get("SLURM_NNODES", "1")
     nodes = int(environment.get("SLURM_STEP_NUM_NODES", job_nodes))
     job_hosts = environment.get("SLURM_JOB_NODELIST", "localhost")
     hosts = environment.get("SLURM_STEP_NODELIST", job_hosts)
+
     # Linux gives ports from 32768 on to programs that ask for any, so this one is below. It follows from the job's
     # number, so that two jobs on a node have different ones.
     port = 12_000 + int(environment["SLURM_JOB_ID"]) % 20_000

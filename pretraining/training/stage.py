@@ -150,6 +150,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             state = checkpoints.load_state(checkpoint)
             self.progress.step = checkpoint.step
             self.progress.tokens = int(state["tokens"])
+
         self.resume_step = self.progress.step
         """Step at which this call begins."""
         self.saved_step = self.progress.step
@@ -185,6 +186,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         )
         self.log: LogWriter | None = None
         self.writer: checkpoints.CheckpointWriter | None = None
+
         # Only the first rank writes.
         if is_first:
             recorded = None
@@ -193,6 +195,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 recorded = state.get(checkpoints.LOG_RECORD)
             last_step = last_step_to_keep(self.folder, checkpoint)
             self.log = LogWriter(self.folder / LOG, last_step, recorded)
+
             # Only on a GPU: on a CPU a copy of weights and moments would double their memory and gain no time.
             is_background = ranks.device.type == "cuda"
             self.writer = checkpoints.CheckpointWriter(
@@ -263,6 +266,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                     if self.writer is not None:
                         problem = self.writer.finish()
                     self._raise_on_all_ranks(problem)
+
             # A first Ctrl-C is a request as well, and the checkpoint is saved by now. But whoever pressed it
             # does not want the command to be started again, as `False` would ask for: it ends as an
             # interrupt, below.
@@ -281,6 +285,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.writer.finish()
             if self.log is not None:
                 self.log.close()
+
         # A request may have come after the last update. It ends the command here, before the next stage or the export.
         if not self.is_stopped:
             self.is_stopped = self._is_any_stopped()
@@ -289,6 +294,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             if not self.progress.step:
                 where = "before the first step was over"
             logger.info("%s: stopped %s; run the same command to resume", name, where)
+
         return not self.is_stopped
 
     def _validate_and_fit(self) -> None:
@@ -305,6 +311,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 # There is nothing to save: no update was made yet.
                 self.is_stopped = True
                 return
+
         # An earlier call may have been stopped in the validation at the target: then no update is left.
         if self.progress.step < self.target:
             self._fit()
@@ -321,6 +328,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         model = self.context.plan.study.model(stage.models[0])
         schedule = stage_schedule(model, stage, config.optimizer)
         added = additions(config, stage.name, self.folder / "tensorboard", ranks.rank)
+
         # With several processes: wraps the model so that gradients are in memory once, not twice.
         views = BucketViews(config.batches.gradients)
         with contextlib.ExitStack() as stack:
@@ -356,6 +364,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 dist_timeout=120 * config.machine.timeout_minutes,
             )
             stack.callback(close, trainer)
+
             # Otherwise the trainer's clock would begin at 0. `max_duration`, callbacks and dashboards count steps from
             # the start of pretraining.
             trainer.state.timestamp = Timestamp(batch=first, token=self.progress.tokens)
@@ -468,6 +477,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         if progress.step % record.log_every == 0 or progress.step == self.target:
             row |= timings(self.context, self.stage, self.speed.tokens_per_second())
             self._write("train", row)
+
         if self.context.ranks.rank == 0:
             self.meter.update(progress.step, summary(row, progress.rate))
         # Dashboards take numbers: the fingerprint and the device's name are text.
@@ -499,6 +509,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # The sum holds requests from before the update. A single rank, which no other has to follow, also obeys one
             # that came during it.
             is_stopped = is_stopped or self.requests.stop()
+
         is_due = step % self.context.config.record.save_every == 0
         # `sums.save` is a request of the clock (`save_minutes`): a crash then costs ten minutes, not a thousand steps.
         if is_stopped or sums.save or is_due or self._is_milestone():
@@ -507,6 +518,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             # Saving may have taken long: the watchdog counts its minutes anew from here.
             self.watchdog.mark(step, _BETWEEN)
             self.requests.saved()
+
         self.is_stopped = is_stopped
         # At the target Composer ends by itself.
         if is_stopped and step < self.target:
@@ -554,12 +566,14 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         }
         if self.earlier_precision:
             state[EARLIER_PRECISION] = self.earlier_precision
+
         # What a call must agree with to resume from here (`TrainingContext.check`): all that the weights
         # follow from, and which batches the setting `skip` has left out so far.
         state |= self.context.identity(stage)
         state["interventions"] = self.context.config.interventions(step)
         if self.log is not None:
             state[checkpoints.LOG_RECORD] = self.log.record()
+
         # All ranks: a sharded optimizer sends its parts to the first one, the only one that writes.
         gather_state(self.optimizer)
         problem = None
@@ -567,6 +581,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             problem = self.writer.begin(
                 step, self.model, self.optimizer, state, stage.keep
             )
+
         self._raise_on_all_ranks(problem)
         self.saved_step = step
 
@@ -620,6 +635,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self._say_no_target("validation")
             self._write("validation", {"predicted": 0})
             return None
+
         loss = sums.total / sums.predicted
         self._write("validation", {"loss": loss, "predicted": sums.predicted})
         # Whoever adapts an existing model compares learning rates by this loss (docs/build-an-encoder.md), so
@@ -633,6 +649,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
                 self.progress.step,
                 self.stage.lasting_ratio or 0,
             )
+
         return loss
 
     # The log and messages.

@@ -105,11 +105,13 @@ def train(
     )
     config = config or targets.plan.study.config
     config = replace(config, seed=config.seed + model.seed)
+
     # In seconds, and twice the minutes of the watchdog, which says more and should end the job first.
     ranks = Ranks.here(timeout=120 * config.machine.timeout_minutes)
     if ranks.rank:
         # Only the first process logs progress; the others only warn.
         logging.getLogger("pretraining").setLevel(logging.WARNING)
+
     context = TrainingContext(
         targets=targets,
         config=config,
@@ -123,11 +125,13 @@ def train(
     model_folder = out / "models" / model.name
     last, last_step = targets.stages[-1]
     ends_causal = OBJECTIVES[last.objective].is_causal
+
     # Of a start of another class only encoders are exported, and after CLM a model is none.
     if targets.is_model and ends_causal and not is_eurobert(start):
         raise UserError(
             f"{model.name} ends in {last.objective}, but its start is exported as an encoder; end with MLM"
         )
+
     if targets.is_model:
         refuse_other_folder(model_folder)
         check_tokenizer(context.data_folder, context.data.manifest)
@@ -142,6 +146,7 @@ def train(
     for stage, target in targets.stages:
         if not _train_stage(context, stage, target):
             return False
+
     if targets.is_model and ranks.rank == 0:
         _export(context, model_folder)
     # The other processes wait here until the first one has written the model.
@@ -172,15 +177,18 @@ def _is_finished(
                 f"{model_folder / MANIFEST} has no seal, so an earlier version wrote it; {remedy}"
             )
         return False
+
     context.check(manifest, last, step, str(model_folder))
     refuse_other_embedding(context.start, manifest, str(model_folder))
     if not (model_folder / LOG).is_file():
         return False  # without its log it is not complete; `_export` writes only that
+
     # The manifest's `records` hold the hashes of files that are not needed to load the model, such as the log.
     if sha256_file(model_folder / LOG) != manifest.get("records", {}).get(LOG):
         raise UserError(
             f"{model_folder / LOG} is damaged (SHA-256); remove it and run the same command to write it again"
         )
+
     return True
 
 
@@ -211,6 +219,7 @@ def export_checkpoint(
         raise UserError(
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
+
     given_start = {} if start is None else start.identity
     recorded_start = state.get("start") or {}
     if given_start.get("weights") != recorded_start.get("weights"):
@@ -221,6 +230,7 @@ def export_checkpoint(
             f"{checkpoint} {what}: give that to `clm-or-mlm pretraining export {checkpoint} --start MODEL` (its hashes "
             "are in state.json)"
         )
+
     # The weights are the same, so the hash of the tokenizer's files differs, as after a repair of them. Export with the
     # files as they are now.
     if start is not None and given_start != recorded_start:
@@ -340,6 +350,7 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
                 "%s is lost, and the logs of the stages do not give it back",
                 model_folder / LOG,
             )
+
         return
 
     # The whole model.
@@ -347,6 +358,7 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
     config = export_config(
         context.start, context.shape, data["tokenizer"], is_causal=is_causal
     )
+
     # The machine goes only into provenance.json, so that the other files have the same bytes wherever it is trained.
     origin = provenance("full", PACKAGES)
     origin["machine"] = f"{ranks.world} x {ranks.device_name}"
@@ -398,11 +410,13 @@ def _manifest(
     for stage in context.plan.ancestry(last):
         if stage.data:
             sources_of_stages[stage.name] = _source_of(context.data_of(stage).manifest)
+
     if sources_of_stages:
         manifest["data_source_of_stages"] = sources_of_stages
     for key in ("precision", EARLIER_PRECISION, "compile", "attention"):
         if key in state:
             manifest[key] = state[key]
+
     manifest |= context.identity(last)
     manifest["interventions"] = state["interventions"]
     if lacks:
@@ -462,9 +476,11 @@ def _stage_rows(
     rows = [row for row in read_log(path, faults) if row["step"] <= end]
     logged = {row["step"] for row in rows if row["split"] == "train"}
     every = context.config.record.log_every
+
     # Rows are due at multiples of `every`, and the stage's first update ends one step after `first_step`.
     first_due = every * (stage.first_step // every + 1)
     missing = [due for due in range(first_due, end + 1, every) if due not in logged]
+
     # If the file has several faults, the first says enough.
     sentences = faults[:1]
     lack = ""
@@ -479,12 +495,14 @@ def _stage_rows(
         # A fault that was named already explains the change.
         if not faults:
             sentences.append("rows of it have changed since they were written")
+
     if sentences:
         logger.warning(
             "%s: the model is written with the rest of this log (%s)",
             path,
             "; ".join(sentences),
         )
+
     return rows, lack
 
 
@@ -511,6 +529,7 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
         holder = None
         if ranks.rank == 0:
             holder = stack.enter_context(try_lease(path, end_process))
+
         # Only the first rank asks for the lock. If another job holds it, all ranks of this job must end: they would
         # otherwise wait for the first one for ever. The others learn of it from the sum, to which they add 0.
         if ranks.total(holder is not None)[0]:
@@ -518,4 +537,5 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
                 f"{folder}: {holder or 'another process'} is training {name}; wait for it, then run the same command "
                 "to resume"
             )
+
         yield

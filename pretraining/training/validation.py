@@ -64,6 +64,7 @@ def starts_with_validation(
         # Only the first rank has the log. The others learn its answer from the sum, to which they add 0.
         lacks_row = ranks.rank == 0 and not _has_validation(log, step)
         return ranks.total(float(lacks_row))[0] > 0
+
     # It begins.
     if stage.parent is None:
         return True
@@ -110,6 +111,7 @@ def validation_sums(
                 after_pass(number, time.monotonic() - began, batch)
     finally:
         model.train()
+
     total, predicted = ranks.total(total, predicted)
     return ValidationSums(total=total, predicted=int(predicted))
 
@@ -137,6 +139,7 @@ def log_cpu_time(
     if context.start is None or context.ranks.device.type != "cpu":
         return
     batches = context.config.batches
+
     # Up to the end of the model, through its later stages.
     updates = context.targets.model.steps - step
     # The ranks work side by side, so one rank's passes count: its sequences of an update, and the passes that

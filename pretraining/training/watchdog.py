@@ -152,6 +152,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         for rank in world:
             if rank not in after or before.get(rank) == after[rank]:
                 lost.append(rank)
+
         if not lost:
             # All processes run, so one of them waits or computes without end. It is behind the others.
             positions = {
@@ -173,6 +174,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         else:
             # Leave time for that message: when one process ends, the job's launcher may end the others.
             time.sleep(_LOOKS * self._beat)
+
         os._exit(AGAIN)
 
     def _sentence(self, lost: list[int], reports: dict[int, _Report]) -> str:
@@ -189,6 +191,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
             machines = {reports[rank].machine for rank in lost if rank in reports}
             if machines:
                 who += f", on {', '.join(sorted(machines))}"
+
         step, _ = self._position
         return (
             f"{self._name}: nothing has moved for {self._seconds / 60:.3g} minutes after step {step}: {who}; "

@@ -54,6 +54,7 @@ def _slope_terms(
     # x is the ratio in tens of per cent, so that a slope is in points per 10 %.
     tenths = np.array(ratios) / 10
     coefficients = np.linalg.pinv(np.vander(tenths, degree + 1))[:-1]
+
     # The derivative of x**power at the ratio `at`, for each power.
     derivatives = powers * (at / 10) ** (powers - 1)
     # The slope is the sum of the derivatives, each times its coefficient; (n_ratios,), a weight for each
@@ -63,6 +64,7 @@ def _slope_terms(
     for weight, ratio in zip(weights, ratios, strict=True):
         # Rounded, since the weight of a ratio in the middle is 0 but for binary arithmetic.
         terms.append((float(round(weight, 12)), f"{size}-mlm{ratio}-{FULL}", task))
+
     return terms
 
 
@@ -86,6 +88,7 @@ def _two_lines(size: str, task: str) -> AtLeast:
         rises = _slopes(f"{where}: after", terms_after)
         label = f"falls to {ratio} % and rises from there on {task}, {size}"
         u_shapes.append(both_of(label, falls, rises))
+
     return any_of(f"two lines on {task}, {size}", u_shapes)
 
 
@@ -103,9 +106,11 @@ def _some_ratio_beaten() -> AtLeast:
                     task,
                 )
                 comparisons.append(comparison)
+
         # One of the 36 comparisons is enough; its p is corrected for all of them (Bonferroni).
         label = f"{ratio} % is beaten at some size and task"
         beaten.append(any_of(label, comparisons))
+
     return all_of("every masking ratio is beaten somewhere", beaten)
 
 

@@ -48,8 +48,10 @@ def _best_split(budget: int, task: str) -> AtLeast:
             label = f"{share} % - {_SHARES[other]} % CLM {where}"
             better, worse = _split(budget, best), _split(budget, other)
             comparisons.append(difference(label, better, worse, task))
+
         label = f"{share} % CLM beats 0, 75 and 100 % {where}"
         statements.append(all_of(label, comparisons))
+
     return any_of(f"25 or 50 % CLM is best {where}", statements)
 
 

@@ -32,10 +32,12 @@ def dataset_sentences(assessment: Assessment, finding: str) -> list[str]:
             with_it = format_effect(comparison.average)
             without = format_effect(comparison.without[name])
             listed.append(f"{comparison.label} ({with_it} with it, {without} without)")
+
         if len(comparisons) > _MOST_NAMED:
             listed.append(f"and {len(comparisons) - _MOST_NAMED} more")
         results = "; ".join(listed)
         lines.append(f"Results that depend on {title_of(name)}: {results}.")
+
     silent = [
         f"{title_of(name)} (0 of {count})" for name, count in _silent(effects).items()
     ]

@@ -81,6 +81,7 @@ def verdicts_document(
         # The reasoning is text without tables: it has a function as well, and the body stays empty.
         pages["text"] = lambda: explanations(assessment, shown)
         return TableDocument(body=[], pages=pages)
+
     if len(shown) != 1:
         return TableDocument(body=_table(assessment, shown), pages=pages)
     [only] = shown
@@ -97,6 +98,7 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
         _, p_holm = p_texts(finding)
         row = [finding.id, finding.finding.short, finding.verdict, mean, p_holm]
         grid.append(row)
+
     # The answer is a statement of ours, not one of the paper's findings.
     head = [count_outcomes(finding for finding in judged if finding.id != ANSWER)]
     main = assessment.judged[ANSWER]
@@ -107,8 +109,10 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
             compared += (
                 f", after allowing for the {tried} shares of CLM that were tried"
             )
+
         higher = shown_higher(main) or "none"
         head.append(f"CLM then MLM beats MLM alone in {compared}: {higher}.")
+
     return [
         *head,
         "",
@@ -159,6 +163,7 @@ def _explanation(assessment: Assessment, name: str) -> str:
     ]
     if finding.remark:
         lines.append(f"  note     {finding.remark}")
+
     # The finding was chosen among others: this is its verdict without the correction for that choice.
     if finding.rivals and main.known:
         lines.append(f"  alone    {main.alone.verdict}, had nothing else been tried")
@@ -167,6 +172,7 @@ def _explanation(assessment: Assessment, name: str) -> str:
         p_against = f"{format_p(main.p_against)} (Holm {format_p(main.p_against_holm)})"
         family = f"{main.holm_over} findings about {FAMILIES[finding.family]}"
         lines.append(f"  p        for: {p_for}, against: {p_against}, over {family}")
+
     lines += [f"  datasets {line}" for line in dataset_sentences(assessment, name)]
     return "\n".join([*lines, *comparison_lines(main)])
 
@@ -189,11 +195,13 @@ def _statement_lines(branch: Branch, indent: str) -> list[str]:
         f"against {format_p(branch.p_against)}"
     ]
     parts = list(branch.parts)
+
     # Alternatives are parts of which one is enough: the rule is then in words `one of 36 parts`
     # (`AtLeast.rule`).
     if branch.rule.startswith("one of") and len(parts) > _LONGEST:
         lines.append(f"{indent}  the three strongest of {len(parts)}:")
         parts = sorted(parts, key=lambda part: part.p_for)[:3]
+
     for part in parts:
         lines += _statement_lines(part, indent + "  ")
     return lines
@@ -211,6 +219,7 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
         f"p for {format_p(result.p_for)}",
         f"against {format_p(result.p_against)}",
     ]
+
     # "On par" and "comparable" claim a region with a margin. Their one-sided tests go with the 90 % interval.
     if not result.comparison.has_direction:
         low90, high90 = result.inner_low, result.inner_high
@@ -225,17 +234,20 @@ def _one_comparison_lines(result: Result, indent: str) -> list[str]:
             details.append(
                 f"a margin of {least_margin:.2f} would do; no difference: p {format_p(result.p_zero)}"
             )
+
     if math.isfinite(result.df):
         details.append(f"df {result.df:.1f}")
     if result.instance_share:
         details.append(
             f"{result.instance_share:.0%} of the squared error from the test instances"
         )
+
     details.append(result.test)
     # The seeds are those of the test, and so in the same part as its words.
     if result.seeds:
         seeds = "-".join(map(str, result.seeds))
         details[-1] += f", {seeds} seeds"
+
     claim = f"{result.label} {result.claimed}"
     numbers = f"{format_effect(result)} ({'; '.join(details)})"
     inputs = [f"{indent}    {line}" for line in result.inputs]
@@ -251,17 +263,20 @@ def findings_page(assessment: Assessment, shown: Sequence[str]) -> str:
         how += ["--resamples", str(settings.resamples), "--seed", str(settings.seed)]
     options = shlex.join([*assessment.source.options, *how])
     judged = [assessment.judged[name] for name in shown]
+
     # The findings in two orders: a list of ids for each outcome, and a section for each question.
     ids_by_outcome: dict[str, list[str]] = {}
     for outcome in OUTCOMES:
         ids = [finding.id for finding in judged if finding.outcome == outcome]
         if ids:
             ids_by_outcome[outcome] = ids
+
     findings_by_question: dict[str, list[JudgedFinding]] = {}
     for family, question in FAMILIES.items():
         members = [finding for finding in judged if finding.finding.family == family]
         if members:
             findings_by_question[question] = members
+
     # The answer speaks of all findings, so that it stands only on a page that shows all of them.
     answered = answer(assessment) if set(SHOWN) <= set(shown) else None
     summary = [f"{len(ids)} {outcome}" for outcome, ids in ids_by_outcome.items()]
@@ -312,6 +327,7 @@ def _points(assessment: Assessment, finding: str) -> str:
         if reported:
             sentences.append(f"Outside the verdict: {'; '.join(reported)}.")
         return " ".join(filter(None, sentences))
+
     sentences = []
     if main.mean is not None:
         sentences.append(f"{mean_words(main.mean)}: {format_effect(main.mean)}.")
@@ -323,6 +339,7 @@ def _points(assessment: Assessment, finding: str) -> str:
     if main.outcome == OPEN.name:
         seeds = seeds_in_words(decisive, "this comparison")
         sentences.append(f"{seeds}." if seeds else "")
+
     sentences += short_dataset_sentences(assessment, finding)
     return " ".join(filter(None, [*sentences, remark]))
 

@@ -79,6 +79,7 @@ def as_record(judged: JudgedFinding) -> dict[str, object]:
     record["contrast"] = decisive.label
     record["region"] = decisive.claimed
     record |= _fields(judged, _PS)
+
     # Where nothing was tested, every p is 1, which no test gave: JSON has null in its place.
     if not judged.known:
         record |= dict.fromkeys(name for name in _PS if name != "direction")
@@ -152,6 +153,7 @@ def verdicts_data(assessment: Assessment, shown: Sequence[str]) -> dict[str, obj
         record = as_record(assessment.judged[finding])
         record["datasets"] = dataset_record(assessment, finding)
         findings.append(record)
+
     data["findings"] = findings
     return data
 
@@ -263,6 +265,7 @@ def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
     finding = _fields(judged, (*_TESTED, *_ADJUSTED))
     finding |= {"role": "finding", "label": judged.finding.statement}
     rows = [finding]
+
     # Only the finding's own parts carry adjusted p's; a reported statement and the mean are each judged
     # alone. So is the statement of the finding: its outcome after adjustment over the family is already in
     # the finding's own row.
@@ -273,6 +276,7 @@ def parts_frame(judged: JudgedFinding) -> pd.DataFrame:
         # The mean is a bare result: judged as a statement, it has a row like the others.
         mean = judge_alone(judged.mean.comparison, judged.result_of)
         rows += _rows_of(mean, "mean")
+
     return pd.DataFrame([_NO_TEXTS | row for row in rows], columns=_COLUMNS)
 
 
@@ -300,9 +304,11 @@ def _rows_of(
             row |= _fields(branch.result, _OF_RESULT)
             row |= {"first": ", ".join(first), "second": ", ".join(second)}
             row["dataset"] = ", ".join(datasets)
+
         part = part_of.get(id(branch))
         if part is not None:
             row |= _fields(part, (*_ADJUSTED, "counted"))
+
         # A branch holds, fails or is open; only the judged statement knows that it holds in some of its parts.
         if branch is statement.branch:
             row["outcome"] = statement.outcome

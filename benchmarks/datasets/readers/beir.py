@@ -74,7 +74,9 @@ def judgements(paths: Sequence[Path], files: DatasetFiles) -> list[Judgement]:
                         f"the query {query} and the document {doc} have the relevance {score} here and {before} "
                         "before; keep one of them"
                     )
+
                 judgements.append((query, doc, score))
+
     return judgements
 
 
@@ -94,6 +96,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
                 inputs.note(_NO_NEGATIVES)
                 row["negatives"] = []
             rows.append(row)
+
     if dataset.is_own:
         rows = _usable_pairs(rows, inputs)
     # A text that is right for a query in one row must not be trained on as wrong in another.
@@ -102,6 +105,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
     for row in rows:
         query = row["query"]
         right_texts.setdefault(query, {query}).add(row["positive"])
+
     n_negatives = 0
     n_left_out = 0
     for row in rows:
@@ -110,12 +114,14 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
         row["negatives"] = [text for text in negatives if text not in right]
         n_negatives += len(row["negatives"])
         n_left_out += len(negatives) - len(row["negatives"])
+
     if n_negatives:
         inputs.note(f"hard negatives: {n_negatives:,} of {len(rows):,} pairs")
     if n_left_out:
         inputs.note(
             f"negatives left out because they are their query or its positives: {n_left_out:,}"
         )
+
     return table("IR", "pairs", rows)
 
 
@@ -145,10 +151,12 @@ def _usable_pairs(rows: Sequence[Row], inputs: ReaderInputs) -> list[Row]:
             equal += 1
         else:
             pairs.append(row)
+
     if empty:
         inputs.note(
             f"pairs left out because their query or positive is empty: {empty:,}"
         )
+
     if equal:
         inputs.note(f"pairs left out because their texts are equal: {equal:,}")
     return pairs
@@ -182,6 +190,7 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             positives = _texts("positive", pick(row, files.columns["positive"]))
             if not positives:
                 raise BadRowError("the row has no positive")
+
             # Whether a column has negatives, or is one to refuse, is decided in the first row that has it.
             # Columns that are new in this row and have no negatives.
             others = []
@@ -189,12 +198,14 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
                 if name in is_negatives_column:
                     continue
                 is_negatives = is_negative(name)
+
                 # Columns that the definition names for negatives take the place of the usual names.
                 if named_negatives:
                     is_negatives = name in named_negatives
                 is_negatives_column[name] = is_negatives
                 if not is_negatives:
                     others.append(name)
+
             if inputs.dataset.is_own:
                 _check_columns(row, others, files)
             # Every pair of this row gets this list: `pairs` puts another in its place and never changes it.
@@ -202,8 +213,10 @@ def _pair_rows(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             for name, value in row.items():
                 if value is not None and is_negatives_column[name]:
                     negatives += _texts(name, value)
+
             for text in positives:
                 yield {"query": query, "positive": text, "negatives": negatives}
+
     # Rows of JSON may lack a column, but one that the definition names must be in some row.
     if named_negatives and not any(is_negatives_column.values()):
         columns = ", ".join(map(repr, is_negatives_column))
@@ -228,11 +241,13 @@ def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None
             raise BadRowError(
                 f"{name} is {row[name]}, so that the texts are no pair; leave out such rows"
             )
+
     expected = set(files.ignore)
     for field in ("query", "positive"):
         # The row has a query and a positive: the caller has read both. Of several names the first one counts.
         present = [name for name in files.columns[field] if name in row]
         expected.add(present[0])
+
     # A misspelt column of negatives would otherwise be dropped silently.
     for name in others:
         if name not in expected:
@@ -279,6 +294,7 @@ def _pair_lines(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
             raise UserError(
                 f"{path}:{number}: the line is not a query, a passage and perhaps a negative, with tabs between{hint}"
             )
+
         # The first line may be a header, which begins with the name of the queries' column.
         if number > 1 or query not in ("query", "anchor"):
             positive, *negatives = (text.strip() for text in passages)
@@ -295,6 +311,7 @@ def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
     first = fields_of(first_line)
     # In each row the ids of a query, of its positive and perhaps of a negative.
     rows_of_ids = []
+
     # Three numbers are a triple, as in `_are_ids`. The first line of judgements has names, or four columns.
     if len(first) == 3 and all(field.isdigit() for field in first):
         for _, line in lines(path):
@@ -303,12 +320,14 @@ def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
         for query, doc, score in judgements([path], inputs.dataset.files):
             if score >= 1:
                 rows_of_ids.append([query, doc])
+
     # Only the texts of these ids are read: the files of texts may be far larger.
     query_ids: dict[str, None] = {}
     doc_ids: dict[str, None] = {}
     for query, *ids in rows_of_ids:
         query_ids[query] = None
         doc_ids |= dict.fromkeys(ids)
+
     queries = _query_texts(inputs, query_ids)
     docs = _documents(inputs, doc_ids, titles=False)
     for query, *ids in rows_of_ids:
@@ -344,20 +363,24 @@ def retrieval(
             inputs.note(
                 f"{split} queries without a relevant document left out: {dropped}; the documents judged for them stay"
             )
+
         usable = relevant & queries.keys()
         for query in judged:
             if query in usable:
                 query_rows.append({"split": split, "id": query, "text": queries[query]})
+
         for query, doc, score in judgements:
             if query in usable:
                 judgement = {"query_id": query, "doc_id": doc, "relevance": score}
                 qrel_rows.append({"split": split, **judgement})
+
     # The corpus, also with the documents that were judged only for queries that are left out.
     corpus_rows = []
     # Judged documents come first, in the order of the judgements.
     for doc in dict.fromkeys([*_judged(splits), *docs]):
         if doc in docs:
             corpus_rows.append({"id": doc, **docs[doc]})
+
     return {
         "queries": table("IR", "queries", query_rows),
         "corpus": table("IR", "corpus", corpus_rows),
@@ -415,17 +438,20 @@ def _documents(
                 raise UserError(
                     f"{where}: the document {identity} has a different text further up"
                 )
+
             if not corpus and len(documents) > _MOST_SEARCHED:
                 raise UserError(
                     f"{path} has more than {_MOST_SEARCHED:,} documents; set corpus = 'all', or 'judged' for those "
                     f"with judgements, in {inputs.dataset.files.where}"
                 )
+
     _check_complete(wanted, documents, "document", inputs, some=some)
     if corpus != "judged":
         count = sum(identity in documents for identity in wanted)
         inputs.note(
             f"documents that are searched: {len(documents):,}, of which {count:,} are judged"
         )
+
     return documents
 
 
@@ -454,9 +480,11 @@ def _check_complete(
             f"judged {what} ids missing from {files}: {len(missing):,} (first: "
             f"{missing[0]!r})"
         )
+
         # If all ids are missing, the judgements belong to another dataset.
         if not some or len(missing) == len(wanted):
             raise UserError(sentence)
+
         # A query without its text cannot be searched for. A document without its text cannot be found, but NDCG still
         # compares with a ranking in which it is.
         effect = "left out" if what == "query" else "they count in the ideal ranking"
@@ -479,12 +507,14 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         role: judgements(inputs.of(role), dataset.files)
         for role in ("validation", "test")
     }
+
     # Without test queries there is nothing to score, while those for validation can be taken from them.
     inputs.need("test", "the judgements of the test queries")
     how = "as given: judgements of two splits"
     if not splits["validation"]:
         splits = _halved(splits["test"])
         how = f"validation is half of the queries, random.Random({HALVES_SEED}).sample of their sorted ids"
+
     # The tables: the training pairs, if any, and what is searched.
     tables = {}
     if dataset.trained_on == dataset.name:
@@ -492,6 +522,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     judged_queries = dict.fromkeys(
         query for judgements in splits.values() for query, _, _ in judgements
     )
+
     # In a dataset of one's own some texts may be missing: a note says how many. In the paper's none may.
     queries = _query_texts(inputs, judged_queries, some=dataset.is_own)
     docs = _documents(
@@ -532,13 +563,16 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
             f"{inputs.dataset.name} has pairs of {len(query_texts)} different queries, too few to hold some of them "
             f"out; give at least {_FEWEST}, or judgements (--test) with --queries and --corpus"
         )
+
     # Which queries are held out. At least two: one for each split.
     count = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(query_texts))))
     held_out = random.Random(HALVES_SEED).sample(query_texts, count)
     for_validation = halve(held_out)
+
     # Pairs have no ids: each text gets one, and these are the ids by text.
     query_ids = {text: f"q{number}" for number, text in enumerate(held_out)}
     doc_ids: dict[str, str] = {}
+
     # Pairs of held-out queries become judgements, and the others stay to train on.
     # Judgements as keys: a pair may occur twice. It has one relevance, as `pairs` leaves out negatives that
     # are positives of their query.
@@ -550,11 +584,13 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
         if query_id is None:
             train_rows.append(row)
             continue
+
         split = "validation" if row["query"] in for_validation else "test"
         positive, *negatives = _documents_of(row)
         splits[split][query_id, _id_of(positive, doc_ids, query_ids), 1] = None
         for text in negatives:
             splits[split][query_id, _id_of(text, doc_ids, query_ids), 0] = None
+
     # What is searched, and how the manifest says so.
     among = "their own documents"
     more = "; corpus = 'all' adds those of the other pairs"
@@ -565,9 +601,11 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
                 _id_of(text, doc_ids, query_ids)
         among = "the documents of all pairs"
         more = ""
+
     # All rows of a table have the same columns.
     if NEGATIVES in rows[0]:
         among = f"{among} and negatives"
+
     # From here in the form of `read`: texts by id.
     judged = {split: list(judgements) for split, judgements in splits.items()}
     queries = {identity: text for text, identity in query_ids.items()}
@@ -621,14 +659,17 @@ def read_mldr(inputs: ReaderInputs) -> DatasetContent:
                         text = passage.get("text")
                         if text is not None:
                             docs[doc] = {"title": None, "text": text}
+
     wanted = _judged(splits)
     for path in inputs.of("corpus"):
         for _, identity, _, text in wanted_texts(path, wanted, inputs.dataset.files):
             docs[identity] = {"title": None, "text": text}
+
     # A judged document still lacks its text: either no corpus was given, or it does not have the document.
     if not wanted.keys() <= docs.keys():
         inputs.need("corpus", "the texts of its positive passages")
         _check_complete(wanted, docs, "document", inputs)
+
     return DatasetContent(
         tables=retrieval(splits, queries, docs, inputs),
         splits="validation is dev, test is test; the corpus holds the positive documents of both",

@@ -52,6 +52,7 @@ def judged_pairs(
                 continue
             if number == 1 and fields[0].lower() in JUDGEMENTS["query"]:
                 continue  # the names of the columns
+
             # TREC has a second column between query and document, which is always 0 or Q0 and says nothing.
             if len(fields) == 4:
                 fields = [fields[0], *fields[2:]]
@@ -63,6 +64,7 @@ def judged_pairs(
                 raise UserError(
                     f"{path}:{number}: the line is not a judgement (query, document, relevance){hint}"
                 )
+
             yield f"{path}:{number}", fields[0], fields[1], fields[2]
     else:
         for where, row in rows_of_file(path, files):

@@ -79,16 +79,19 @@ def sentences(
     start = 0
     sentence_document: str | None = None
     document: str | None = None
+
     # How lines are read: the first that is neither empty nor a comment shows how the columns are laid out.
     first = ""
     for _, line in lines(path):
         if line.strip() and not _COMMENT.match(line):
             first = line
             break
+
     layout = _layout(first)
     # Only definitions of one's own have `content`. CoNLL-2012's brackets need their layout in any dataset.
     if own and own.content and layout is not _conll_2012:
         layout = _own_layout(own)
+
     # An empty line ends a sentence. One is added, since the last sentence of a file may lack it.
     for number, line in chain(lines(path), [(0, "")]):
         if not line.strip():
@@ -98,8 +101,10 @@ def sentences(
                     f"{path}:{start}",
                     {"words": words, "tags": written_tags, DOCUMENT: sentence_document},
                 )
+
             words, tags = [], []
             continue
+
         # A line about a word, or one that is not: a comment, or the start of a document.
         word_and_tag = layout(line)
         # Comments stand before the first word of a sentence. UNER's and CoNLL-2012's layouts tell them from words.
@@ -109,6 +114,7 @@ def sentences(
             tag = word_and_tag[1]
             if not _begins_with_hash(line, tag, labels, first):
                 word_and_tag = None
+
         if word_and_tag is None:
             # The start of a document is such a line: `-DOCSTART-`, or what looks like a comment.
             start_of_document = _DOCUMENT.match(line)
@@ -116,6 +122,7 @@ def sentences(
                 name = start_of_document["uner"] or start_of_document["conll"]
                 document = name or f"{path.name}:{number}"
             continue
+
         # A word of a sentence, with its tag.
         if not all(word_and_tag):
             size = len(_cut(line))
@@ -125,6 +132,7 @@ def sentences(
             raise UserError(
                 f"{path}:{number}: the line does not have a word and a tag{hint}"
             )
+
         if not words:
             start, sentence_document = number, document
         words.append(word_and_tag[0])
@@ -226,8 +234,10 @@ def _from_brackets(brackets: Sequence[str]) -> list[str]:
             tags.append(f"I-{kind}")
         else:
             tags.append(OUTSIDE)
+
         if bracket.endswith(")"):
             kind = ""
+
     return tags
 
 
@@ -280,9 +290,11 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     else:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
         read_rows = rows_of_file(path, inputs.dataset.files, inputs.note)
+
     # Each sentence's words, and its tags by name.
     # Names that the file itself gives to numbered tags: None until the first row, then empty if it gives none.
     declared: tuple[str, ...] | None = None
+
     # Whether tags are numbers that the file does not name.
     numbered = False
     places = []
@@ -295,23 +307,27 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 raise BadRowError(
                     f"there are {len(words)} words and {len(written_tags)} tags"
                 )
+
             if not all(isinstance(word, str) for word in words):
                 raise BadRowError("a word is not text")
             if declared is None:
                 # The first of these columns is the one in which `pick` found the tags.
                 filled = [name for name in columns["tags"] if row.get(name) is not None]
                 declared = inputs.declared_names(path, filled[0])
+
             if None in written_tags:
                 raise BadRowError("a tag is missing")
             numbered |= not declared and any(
                 isinstance(tag, int) for tag in written_tags
             )
+
             # Numbers count in the names that the file itself gives. If it gives none, they count in the
             # dataset's labels.
             tags = _named(written_tags, declared or labels)
             document_column = document_of(row, columns[DOCUMENT])
             places.append(where)
             rows.append({"words": words, "tags": tags, **document_column})
+
     # The scheme of the tags, by sentence.
     tagged = [row["tags"] for row in rows]
     if not numbered:
@@ -327,10 +343,12 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 f"{path} numbers its tags without naming them; read as {', '.join(labels)}, they are not valid IOB2; "
                 "import a file with tag names"
             )
+
     # From names to ids, which a table has.
     for where, row, tags in zip(places, rows, tagged, strict=True):
         with row_at(where):
             row["tags"] = _ids(tags, labels)
+
     return rows
 
 
@@ -372,15 +390,18 @@ def _in_iob2(
     except ValueError:
         # The tags are of no one scheme. Those that are not among the labels are refused later.
         return []
+
     # IOB1 and IOB2 have the same tags and mean something else by them, so labels do not tell the two apart.
     is_iob1 = is_iob(parts) and _is_iob1(tagged)
     are_labels = used_tags - {OUTSIDE} <= set(labels)
     if are_labels and not is_iob1:
         return []
     in_iob2 = [to_iob2(tags, parts) for tags in tagged]
+
     # The labels are not those of IOB2: then the dataset wants its tags in another scheme.
     if not {tag for tags in in_iob2 for tag in tags} <= set(labels):
         return []
+
     # Tags with the letters of IOB that have changed were IOB1: some entity begins with `I-`.
     scheme = "IOB1 tags" if is_iob(parts) else "tags of another scheme"
     inputs.note(f"{scheme} were turned into IOB2")

@@ -84,11 +84,13 @@ def pick(row: Row, names: Sequence[str]) -> Any:
     for name in names:
         if not is_missing(row.get(name)):
             return row[name]
+
     empty = [name for name in names if name in row]
     if empty:
         raise MissingValueError(
             f"the value of {empty[0]} is missing; fill it in or leave the row out"
         )
+
     columns = ", ".join(repr(name[:40]) for name in row)
     raise BadRowError(
         f"there is no column {' or '.join(names)}; the columns are {columns:.120}"
@@ -139,6 +141,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                     raise UserError(
                         f"{path}:{number}: the line is too long ({_LONGEST:,} bytes or more)"
                     )
+
                 # Windows ends a line with both characters.
                 text = line.removesuffix(b"\n").removesuffix(b"\r")
                 # `rows` and `packed` are for the sentence about a file of another program: which formats it
@@ -215,6 +218,7 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
     feature = None
     if metadata:
         feature = orjson.loads(metadata)["info"]["features"].get(column)
+
     # The names are in the description of the column's type, or, for lists of labels, in that of the type of an entry,
     # which stands in `feature`, or in a list of one in older versions.
     while feature is not None:
@@ -223,6 +227,7 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
         if feature.get("names"):
             return tuple(feature["names"])
         feature = feature.get("feature")
+
     return ()
 
 
@@ -280,11 +285,13 @@ def _json_line_rows(path: Path) -> Iterator[tuple[str, Row]]:
         row = _parsed(line)
         if not isinstance(row, dict):
             raise UserError(f"{where}: the line is not a JSON object")
+
         # Python's own parser shows names that are twice, but is slow. It reads only lines that have a name's text
         # twice, where the second one may still be a value.
         if any(line.count(f'"{name}"') > 1 for name in row):
             with row_at(where):
                 json.loads(line, object_pairs_hook=_check_unique_pairs)
+
         yield where, row
 
 
@@ -312,10 +319,12 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Row]]:
     if _has_json_lines(path):
         yield from _json_line_rows(path)
         return
+
     content = json_of(path)
     if isinstance(content, dict) and isinstance(content.get("data"), list):
         # SQuAD has its rows under `data`, next to a version.
         content = content["data"]
+
     if not isinstance(content, dict | list):
         raise UserError(f"{path} contains neither a list nor an object of rows")
     entries = content.items() if isinstance(content, dict) else enumerate(content)
@@ -363,10 +372,12 @@ def _table_rows(
     if not header:
         # An empty file has no first line: then no columns and no rows.
         _, header = next(rows, (1, []))
+
     with row_at(f"{path}:1"):
         _check_unique(header)
     # Numbers of the first lines of the rows that were cut.
     cut: list[int] = []
+
     # The lines of a row that may be cut: the number of each line, and how many columns it has.
     pieces: list[tuple[int, int]] = []
     for number, fields in rows:
@@ -374,9 +385,11 @@ def _table_rows(
             raise UserError(
                 f"{path}:1: the first line is the header; remove `header` from {files.where}"
             )
+
         if len(fields) == len(header) and not pieces:
             yield f"{path}:{number}", dict(zip(header, fields, strict=True))
             continue
+
         pieces.append((number, len(fields)))
         first_line, first_size = pieces[0]
         # A line break inside a column: the next line has the rest of that column, so the two count as one.
@@ -389,12 +402,14 @@ def _table_rows(
         # has one. With too few columns, the next line may complete the row.
         elif not note or columns >= len(header) or first_size == 1:
             break
+
     # The loop stopped at lines that make no row, or the file ended within a row.
     if pieces:
         number, size = pieces[0]
         raise UserError(
             f"{path}:{number}: the line has {size} columns instead of {len(header)}"
         )
+
     if note and cut:
         note(
             f"{path.name}: rows that a line break cuts, left out: {len(cut):,} (first: line {cut[0]})"
@@ -419,6 +434,7 @@ def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
             mark = max(",;\t", key=first_row.count)
         yield from _quoted(path, mark)
         return
+
     # `content` is the definition of a dataset of one's own; None: it does not say what quotes mean.
     is_undecided = bool(files.content) and files.quotes is None
     for number, line in lines(path):
@@ -431,6 +447,7 @@ def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
                 f"{path}:{number}: the quotes may enclose the text or be part of it; set quotes = true if they enclose "
                 f"it, else quotes = false, in {files.where}"
             )
+
         yield number, fields
 
 

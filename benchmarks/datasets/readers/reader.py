@@ -127,6 +127,7 @@ def with_splits(
         inputs.need(
             "validation", "the official validation file, which the paper tests on"
         )
+
     # A table for each role whose files were given: train, and one or both of validation and test.
     tables = {}
     for role in SPLIT_TABLES:
@@ -137,7 +138,9 @@ def with_splits(
         for row in chain.from_iterable(map(rows, paths)):
             # A row that has an id keeps it in place of this one.
             with_ids.append({"id": f"{role}-{len(with_ids)}", **row})
+
         tables[role] = table(dataset.form, role, with_ids)
+
     inputs.check_numbers()
     # The splits: the files as they are if all three were given, else by the paper's rule.
     if len(tables) == 3:
@@ -146,6 +149,7 @@ def with_splits(
             splits = "as published"
     else:
         tables, splits = _papers_splits(tables)
+
     return DatasetContent(tables=tables, splits=splits, notes=tuple(inputs.notes))
 
 

@@ -58,6 +58,7 @@ def wanted_texts(
                     f"{path}:{number}: the line is not an id, a tab and a text; further columns need their names in "
                     "the first line, such as id, title and text"
                 )
+
             identity, text = (part.strip() for part in fields)
             if wanted is None or identity in wanted:
                 yield f"{path}:{number}", identity, None, text
@@ -96,13 +97,16 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
             raise UserError(
                 f"{path} has the columns {', '.join(names)}, but needs an id and a text column"
             )
+
         key = keys[0]
         columns = [key, texts[0]]
         if "title" in names:
             columns.append("title")
+
         # Ids are compared as texts: a file may have numbers.
         ids = pa.array(list(wanted), pa.string())
         is_wanted = pc.field(key).cast(pa.string()).isin(ids)
+
         # Still inside `typed_file`, which turns the errors of pyarrow into sentences.
         for row in pq.read_table(path, columns=columns, filters=is_wanted).to_pylist():
             where = f"{path}: row {row[key]}"

@@ -66,6 +66,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
     for field, names in dataset.files.columns.items():
         rename |= dict.fromkeys(names, field)
     questions: list[Row] = []
+
     # For each answer that does not begin at the start that the file gives, the place of its question in the file.
     moved: list[str] = []
     # Whether any row says something about answers, be it that there is none.
@@ -77,6 +78,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             # ReCoRD has a query and a passage, and calls an id `idx`.
             question = pick_text(row, ("question", "query"))
             context = pick_text(row, ("context", "passage"))
+
             # The answers; none if the row says so, whatever else it has.
             answers: list[Row] = []
             is_impossible = _is_impossible(row)
@@ -86,6 +88,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                     row.get("answers"), context, _start_in(row)
                 )
                 moved += [where] * count_moved
+
             if not answers and not dataset.may_abstain:
                 hint = ""
                 if "answers" not in row:
@@ -93,6 +96,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                 raise BadRowError(
                     f"the question has no answer, but every question of this dataset needs one{hint}"
                 )
+
             # The id: the file's own; a name and a number if it has none, or if the definition says so.
             identity = f"{path.name}-{number}"
             if dataset.files.ids != "none":
@@ -105,16 +109,19 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
                     "answers": answers,
                 }
             )
+
     # Where questions may have no answer, a missing column would otherwise go unnoticed.
     if questions and not says_answers:
         raise UserError(
             f"{path}: there is no column {answers_column}, so that no question would have an answer"
         )
+
     if moved:
         inputs.note(
             f"{path.name}: answers that do not begin at their start: {len(moved):,}; each was taken where its start "
             f"counts UTF-16 units or bytes, or from the nearest place (first: {moved[0]})"
         )
+
     return questions
 
 
@@ -155,6 +162,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
     else:
         texts = _listed(value)
         starts = _listed(start)
+
     # Only if all are empty: `_place` refuses a missing text among others.
     if all(map(_is_empty, texts)):
         return [], 0
@@ -165,6 +173,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         raise BadRowError(
             f"answers and starts differ in number: {len(texts)} and {len(given_starts)}"
         )
+
     answers: list[Row] = []
     moved = 0
     for text, given_start in zip(texts, given_starts, strict=True):
@@ -172,6 +181,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
         answers.append({"text": text, "start": place})
         if given_start is not None and given_start != place:
             moved += 1
+
     return answers, moved
 
 
@@ -203,6 +213,7 @@ def _start_number(start: Any) -> int | None:
     except (TypeError, ValueError):
         # What is no number at all is refused below like 0.5: it is not a whole number either.
         number = 0.5
+
     # pandas writes nan for a missing value.
     if math.isnan(number):
         return None
@@ -210,6 +221,7 @@ def _start_number(start: Any) -> int | None:
         raise BadRowError(
             f"the start of an answer is not a whole number: {start!r:.80}"
         )
+
     # Files use -1 for "unknown"; Python would count it from the end.
     return int(number) if number >= 0 else None
 
@@ -232,6 +244,7 @@ def _place(text: Any, context: str, start: int | None) -> int:
         counted = _counted_start(text, context, start)
         if counted is not None:
             return counted
+
     # The answer is not at its start, or has none: all places where it occurs.
     # A look-ahead also finds overlapping occurrences.
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", context)]
@@ -243,10 +256,12 @@ def _place(text: Any, context: str, start: int | None) -> int:
         if _folded(text) in _folded(context):
             hint = "; there it has another case, Unicode form or spacing, write it the same"
         raise BadRowError(f"an answer is not in the context: {text!r:.80}{hint}")
+
     # The one of these places that is most likely meant.
     if start is None:
         whole = [place for place in places if not _cuts_word(text, context, place)]
         return (whole or places)[0]
+
     # Of two that are equally near, the one that cuts no word.
     return min(
         places,
@@ -271,6 +286,7 @@ def _counted_start(text: str, context: str, start: int) -> int | None:
     for before in (before_in_units, before_in_octets):
         if context.startswith(text, len(before)):
             return len(before)
+
     return None
 
 
@@ -306,6 +322,7 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
     if is_whole_json(path):
         content = json_of(path)
         articles = content.get("data") if isinstance(content, dict) else content
+
     # With an empty article ({} or null) the list is taken for SQuAD's, and the article is refused below.
     is_list = isinstance(articles, list) and all(articles)
     # A list without paragraphs, also an empty one, means plain rows in place of SQuAD's articles.
@@ -314,6 +331,7 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
             if "qas" not in row:
                 yield where, row
                 continue
+
             # Rows with `qas` have ReCoRD's original form.
             inputs.note(
                 "queries, with @placeholder, serve as questions; passages, with @highlight, as contexts"
@@ -321,7 +339,9 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
             with row_at(where):
                 for query in row["qas"]:
                     yield where, {**query, "context": row["passage"]["text"]}
+
         return
+
     # SQuAD's articles, each with paragraphs, and these with questions.
     if not isinstance(articles, list):
         raise UserError(f"{path} is not a SQuAD file: it has no list `data`")

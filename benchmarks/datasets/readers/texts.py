@@ -64,9 +64,11 @@ class Labels:
         if text not in self.names:
             # Python and pandas write True and False where JSON has true and false.
             text = text.lower() if text in ("True", "False") else _whole(text)
+
         is_number = text.isdecimal() and not self.declared
         # Also a number that is a name here, as "5" stars: another file may have its numbers in another order.
         self.has_numbers |= is_number
+
         # The file's own name for a number is a name like any other, so the kind stays.
         if text in self.declared:
             text = self.declared[text]
@@ -78,6 +80,7 @@ class Labels:
             # refuses to convert thousands of them: a longer number then differs from its text.
             if text == str(int(text[:9])) and int(text) < len(self.names):
                 text = self.names[int(text)]
+
         if text not in self.names:
             hint = nearest(text, self.names)
             if kind == "numbers":
@@ -87,12 +90,14 @@ class Labels:
             raise BadRowError(
                 f"{value!r:.80} is not in the label set {', '.join(self.names):.100}{hint}"
             )
+
         if self.kinds - {kind}:
             # A second kind is never added, so there is only one.
             (other_kind,) = self.kinds
             raise BadRowError(
                 f"the labels mix {other_kind} with {kind} such as {value!r}; use names only"
             )
+
         self.kinds.add(kind)
         self.seen.add(self.names.index(text))
         return self.names.index(text)
@@ -130,6 +135,7 @@ def _doubt(
         kinds |= labels.kinds
         if not labels.declared:
             seen_ids |= labels.seen
+
     # Numbers were read as counted from 0. If they count from 1, none of them is 0.
     if "numbers" in kinds:
         if 0 not in seen_ids:
@@ -137,9 +143,11 @@ def _doubt(
                 f"labels are numbers, but none is 0, the number of {names[0]}; if they count from 1, write the "
                 "labels' names instead"
             )
+
         # Only a list of numbers could be a 0 or 1 for each label.
         if dataset.form != "SC-labels":
             return ""
+
         # How many labels the examples have: always all of them would be odd.
         counts = {len(row["labels"]) for row in content.tables["train"].to_pylist()}
         if counts == {len(names)}:
@@ -147,11 +155,14 @@ def _doubt(
                 "every example has as many numbers as there are labels, as if 0 and 1 marked absent and present; "
                 "list only the names or numbers of the labels that an example has"
             )
+
         return ""
+
     # All were read as names. There is no doubt if every label occurs, or if one that occurs is no number.
     are_all_used = len(seen_ids) == len(names)
     if are_all_used or not all(names[label_id].isdecimal() for label_id in seen_ids):
         return ""
+
     # All labels in the files look like numbers, and some labels of the definition are not used. So a number in the
     # files may be a label's name, as it was read, but it may also count the labels from 0 or from 1.
     # For each number in the files, the id that was read.
@@ -166,6 +177,7 @@ def _doubt(
                 f"of the labels {', '.join(names)} the files have only {numbers}, which may be numbered from {base}; "
                 "remove labels without examples from `labels`"
             )
+
     return ""
 
 
@@ -180,9 +192,11 @@ def text_rows(
     columns = dataset.files.columns
     # The target is what a model learns: a column of the local form (label, labels or value), and how it is read.
     name, value_of = _TARGETS[dataset.form]
+
     # SC-value always has columns for a second text, but the value may describe a single text. In a dataset of
     # pairs a missing second text is an error.
     may_lack_second = "second" not in columns or dataset.form == "SC-value"
+
     # Empty unless the file names the numbers of its labels.
     declared = inputs.declared_names(path, columns[name][0])
     labels = Labels(
@@ -190,6 +204,7 @@ def text_rows(
         declared={str(number): label for number, label in enumerate(declared)},
     )
     rows: list[Row] = []
+
     # The places of the rows that are left out.
     unlabelled: list[str] = []
     for where, row in rows_of_file(path, dataset.files, inputs.note):
@@ -198,6 +213,7 @@ def text_rows(
             second = None
             seconds = [row.get(column) for column in columns.get("second", ())]
             has_second = not all(map(is_missing, seconds))
+
             # Without a second text, `words_of` raises the error.
             if has_second or not may_lack_second:
                 second = words_of(row, columns["second"])
@@ -205,9 +221,11 @@ def text_rows(
             if written is None:
                 unlabelled.append(where)
                 continue
+
             value = value_of(dataset, written, labels)
             document = document_of(row, columns.get(DOCUMENT, ()))
             rows.append({"first": first, "second": second, name: value, **document})
+
     labels_of_files.append(labels)
     # When all files are read, `check_numbers` refuses this file if another one numbers its labels otherwise.
     if labels.has_numbers:
@@ -218,6 +236,7 @@ def text_rows(
         )
         if not rows:
             raise UserError(f"{path}: no row has a label; leave the file out")
+
     return rows
 
 
@@ -241,10 +260,12 @@ def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
         value = pick(row, names)
     except MissingValueError:
         value = None
+
     written = "" if value is None else str(value).strip()
     # The file may have -1.0 where `leave_out` has -1.
     if {written, _whole(written)} & set(dataset.files.leave_out):
         return None
+
     # A -1 may also be the name of a label.
     is_unlabelled = _whole(written) in _UNLABELLED[dataset.form]
     if value is None or (is_unlabelled and written not in dataset.label_names):
@@ -255,6 +276,7 @@ def _label(row: Row, names: Sequence[str], dataset: Dataset) -> Any:
         if dataset.is_own:
             remedy = f'set leave_out = ["{_whole(written)}"] in {dataset.files.where}, which leaves such rows out'
         raise BadRowError(f"the example has no label, {what}; {remedy}")
+
     return value
 
 
@@ -278,11 +300,13 @@ def _labels(dataset: Dataset, value: Any, labels: Labels) -> list[int]:
         raise BadRowError(
             f"{value!r:.80} is neither a list of labels nor comma-separated names"
         )
+
     ids = [labels.id_of(part) for part in parts]
     if len(set(ids)) < len(ids):
         raise BadRowError(
             f"a label occurs twice in {value!r}; name each of the example's labels once"
         )
+
     return sorted(ids)
 
 
@@ -295,6 +319,7 @@ def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise BadRowError(f"{value!r} is not a number") from None
+
     # A definition without a range has been refused before.
     assert dataset.value_range is not None
     low, high = dataset.value_range
@@ -302,6 +327,7 @@ def _number(dataset: Dataset, value: Any, labels: Labels) -> float:
         raise BadRowError(
             f"the value {number:g} is outside the range {low:g} to {high:g}"
         )
+
     return number
 
 
