@@ -64,15 +64,18 @@ class Answer:
 
 def answer(assessment: Assessment) -> Answer:
     """Return the answer that an assessment gives."""
+    # The statements as judged, twice and each time by id: with a part for each task, and with a part for each
+    # dataset.
     judged = assessment.judged
     by_dataset = assessment.judged_by_dataset
     source = assessment.source
-    tried = splits_tried(judged)
+    tried = splits_tried(judged)  # by share of CLM its statement
     main = judged[ANSWER]
 
     # The small networks of a toy study, shown in the places of the paper's models.
     stand_ins = source.stand_ins is not None
-    # Would the answer stay if every model were pretrained again?
+    # The sentence on what would be left of the answer if every model were pretrained again. It stays empty
+    # for stand-ins, for arms, and where no comparison is shown.
     pretraining = ""
 
     # An arm is a model that was pretrained several times. With arms, the test's seeds are pretrainings, so
@@ -152,10 +155,12 @@ def _headline(
         survives_pretraining: whether the answer stays when a spread between pretrainings is added. Then a positive
             answer begins with "Yes", otherwise with "Probably".
     """
+    # `main.known` and `main.parts` are numbers of comparisons: of those that the source has, and of all. The
+    # `known` of their mean is yes or no.
     mean = main.mean
     # Words that depend on the source: where, of which models, over how many splits, in how many comparisons.
     where = "at equal budget"
-    scope = f"{ANSWERS[SPLIT].scope}; "
+    scope = f"{ANSWERS[SPLIT].scope}; "  # which of the study's models are compared
     if stand_ins:
         where = "at equal budget in these stand-ins for the paper's models"
         scope = ""  # the scope names the paper's sizes and steps
@@ -254,8 +259,8 @@ def _higher_where(judged: JudgedFinding) -> str:
     if not higher or judged.holds_in == judged.parts:
         return ""
 
-    # Some comparison has a known length, since `higher` lists it, so that the maximum is one as well
-    # (unknown: 0).
+    # `_steps` gives 0 for an unknown length. Some comparison has a known length, since `higher` lists it, so
+    # that the maximum is a known length as well.
     longest = max(map(_steps, judged.known_comparisons))
     final = [result for result in _higher(judged) if _steps(result) == longest]
     gains = ", ".join(f"{result.effect:+.2f} on {result.task}" for result in final)
@@ -320,6 +325,7 @@ def _pretrained_again(
     alike = [spread for spread in measured_spreads() if spread.parameters >= _ALIKE]
     spreads = sorted(spread.sd for spread in alike)
     smallest, largest = spreads[0], spreads[-1]
+    # The sizes of these networks, as a text for the sentence.
     sizes = sorted({round(spread.parameters) for spread in alike})
     millions = _range(sizes)
 
@@ -335,7 +341,8 @@ def _pretrained_again(
     # The larger spread leaves fewer: sorted, since the sentence says `1 to 2`.
     still_shown = sorted(map(shown, moved))
 
-    # The same without a correction for the shares of CLM that were tried.
+    # The same without a correction for the shares of CLM that were tried: `alone` is the answer judged as if
+    # it had not been chosen among them.
     shown_alone = sorted(shown(finding.alone) for finding in moved)
     # The sentence: what was measured, how many comparisons it leaves, up to which spread the mean stays.
     once = "Each model was pretrained once"
@@ -353,7 +360,8 @@ def _pretrained_again(
         words += f"; the mean would stay {side_of_0} 0 up to {limit:.2f} points if all tasks moved alike"
 
     # The answer survives if its first words would stay with either spread: they rest on the outcome of the
-    # statement or, where CLM first is worse, on half of the comparisons (`_lead`).
+    # statement or, where CLM first is worse, on half of the comparisons (`_lead`). The first of the sorted
+    # counts is the smaller one.
     if main.holds_in:
         same_outcome = all(finding.outcome == main.outcome for finding in moved)
         survives = still_shown[0] > 0 and same_outcome
@@ -513,12 +521,15 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
 
     effects = np.array([result.effect for result in results])
     errors = np.array([result.error for result in results])
+    # `combine_effects` takes variances. Where it is given no method, the variance between effects is Paule and
+    # Mandel's.
     combined = combine_effects(effects, errors**2)
 
     # Hartung and Knapp multiply the variance by how far the effects scatter, relative to what is expected. Where they
     # happen to agree, this factor is below 1; the error must not fall below what the effects' own errors give.
     scale = max(1.0, combined.scale_hksj_re)
     error = combined.sd_eff_w_re * math.sqrt(scale)
+    # `combined.df` is one fewer than the effects.
     quantile = float(special.stdtrit(combined.df, 1 - ALPHA / 2))
     half = quantile * error
     mean = float(combined.mean_effect_re)
@@ -535,6 +546,7 @@ def _over_places(judged: JudgedFinding, assessment: Assessment) -> SampleMean | 
     by_place: dict[tuple[tuple[str, str], ...], list[AnyContrast]] = {}
     for result in judged.known_comparisons:
         by_place.setdefault(result.comparison.places, []).append(result.comparison)
+    # For each place the mean of its comparisons. It is a contrast, of which the source gives the effect.
     means = [typical_contrast(contrasts) for contrasts in by_place.values()]
     # None where there is no mean, as of ratios of spreads.
     results = [assessment.result_of(mean) for mean in means if mean is not None]
@@ -553,5 +565,7 @@ def _as_samples(means: Mapping[str, SampleMean | None]) -> list[str]:
             conditions.append(f"{mean.mean:+.1f} {interval} if the {kind} are")
     if not conditions:
         return []
+    # Only the first condition says how tasks or datasets are treated; a second one, after "and", leaves it
+    # out.
     conditions[0] += " treated as a random sample"
     return [f"The mean at {SPLIT} % is {', and '.join(conditions)}."]

@@ -86,9 +86,11 @@ def assess(source: Source, settings: Settings) -> Assessment:
     Raises:
         UserError: a selection rule or interval that the source cannot give.
     """
+    # Where the settings name no interval, the usual one of the source is taken.
     settings = source.with_interval(settings)
     return Assessment(
         source=source,
         settings=settings,
+        # Findings share comparisons; the cache computes each comparison once.
         result_of=cache(source.evidence(settings).result),
     )

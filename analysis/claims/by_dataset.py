@@ -36,7 +36,12 @@ def finding_by_dataset(
     """Return the finding with a part for each dataset in place of a part for a task.
 
     Statements that are only reported are dropped. Some of them name their datasets already (`SeedSpread`) and
-    have no task to replace.
+    have no task to replace. The statements among which the finding's body was chosen (`rivals`) get parts by dataset as
+    well.
+
+    Args:
+        finding: the finding.
+        datasets_of: from a task to its datasets in the source; by default to the paper's.
     """
     body = _by_dataset(finding.body, datasets_of)
     rivals = tuple(_by_dataset(node, datasets_of) for node in finding.rivals)
@@ -126,10 +131,12 @@ def makes_the_result(average: Result, rest: Result) -> bool:
         average: the result over all datasets.
         rest: the result over all datasets but that one.
     """
+    # A small `p_for` says that a result holds. It depends on no single dataset if it does not hold on the
+    # average, or if it still holds without the dataset.
     if average.p_for > ALPHA or rest.p_for <= ALPHA:
         return False
     # "On par" and "comparable" claim a region around 0, in which half an effect is no weaker: the estimate has to leave
-    # the region.
+    # the region. `holds` says whether an estimate is in it.
     if not average.comparison.has_direction:
         return not average.comparison.holds(rest.effect)
     is_halved = abs(rest.effect) <= abs(average.effect) / 2
@@ -183,6 +190,8 @@ def _rule_by_dataset(rule: AtLeast, datasets_of: Datasets) -> AtLeast:
         # A rule about one task holds by dataset if it holds on every dataset of the task. So a fall and a
         # rise that make one U (`both_of`) are on the same dataset.
         copies = [_placed(rule, {task: name}) for name in datasets_of(task)]
+        # If the source has no dataset of the task, there are no copies: the rule stays about the task's
+        # average, and is unknown.
         return all_of(rule.label, copies or [rule])
 
     parts = _parts_by_dataset(rule, datasets_of)
@@ -243,7 +252,8 @@ def _of_task(mean: Contrast, task: str, tasks: int) -> Contrast:
     Args:
         mean: the mean.
         task: the one task.
-        tasks: number of tasks that the mean is over. It divided every weight by this number, which is undone here.
+        tasks: number of tasks that the mean is over. The mean divided every weight by this
+            number, which is undone here.
     """
     terms = []
     for term in mean.terms:

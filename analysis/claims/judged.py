@@ -233,6 +233,8 @@ class JudgedFinding(JudgedStatement):
         elif self.outcome == FAILS.name:
             is_against = True
         else:
+            # The whole is not decided. A part that is shown to fail is evidence against it; without such a
+            # part, the side with the smaller p counts.
             is_against = self.fails_in > 0 or self.direction == "against"
 
         branch = self.branch

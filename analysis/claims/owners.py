@@ -52,10 +52,13 @@ def owned_pairs(
     # Findings may be left out here: a part is counted among the parts of its own finding and of the finding's
     # rivals. Which findings are judged together moves only the p's of whole findings, which are not used.
     for name, judged in judge(relevant, result_of).items():
+        # `judged.counted` has the finding's parts; `part.counted` says what one part counts as: holds, fails,
+        # open.
         for part in judged.counted:
             comparison = part.branch.node
-            # Only parts that claim one model ahead of another on one task are differences of a pair: no margins, no
-            # ratios of spreads, no gaps between gaps.
+            # Only parts that claim one model ahead of another on one task are differences of a pair: no
+            # margins, no ratios of spreads, no gaps between gaps. Such a part has two scores, on one place (a
+            # task with a dataset or its average).
             if not isinstance(comparison, Contrast) or not comparison.has_direction:
                 continue
             if len(comparison.terms) != 2 or len(comparison.places) != 1:
@@ -64,6 +67,7 @@ def owned_pairs(
                 continue
             [first], [second] = comparison.sides  # the first is claimed to be ahead
             ahead = {HOLDS.name: first, FAILS.name: second}.get(part.counted, "")
+            # The two scores are on the same task, the only one.
             key = comparison.tasks[0], frozenset((first, second))
 
             # An earlier finding that counts the pair keeps it.

@@ -108,11 +108,13 @@ def with_pretraining_spread(
             return base
         total = variance + added
 
-        # Satterthwaite: only the seeds' variance is estimated, so it alone limits the degrees of freedom.
+        # Satterthwaite: only the seeds' variance is estimated, so it alone limits the degrees of freedom. A
+        # normal interval has infinitely many; a percentile bootstrap has none, and no error (both nan).
         df = math.inf
         if variance > 0 and math.isfinite(base.df):
             df = total**2 / (variance**2 / base.df)
         student = Student(effect=base.effect, error=math.sqrt(total), df=df)
+        # No kind of interval is given: with the added spread it is none of `analysis.evidence.intervals`.
         wider = contrast_result(
             comparison, student, test=base.test, inputs=base.inputs, seeds=base.seeds
         )

@@ -192,6 +192,7 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
         return None
 
     # A difference in points and a slope have no common mean: only the contrasts in the most frequent unit are averaged.
+    # Of equally frequent units, the one that comes first counts.
     units = Counter(one.unit for one in averaged)
     [(unit, _)] = units.most_common(1)
     averaged = [one for one in averaged if one.unit == unit]
@@ -217,8 +218,9 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
         low = math.fsum(one.low for one in averaged) / len(averaged)
         high = math.fsum(one.high for one in averaged) / len(averaged)
 
-    # What the mean is over, in words. In the catalogue, a contrast that is averaged alone beside others
-    # always claims a direction: in F4, F11, F12 and F13, whose other contrasts claim a margin or a range.
+    # What the mean is over, in words. `directed` and `contrasts` are of all units. In the catalogue, a
+    # contrast that is averaged alone beside others always claims a direction: in F4, F11, F12 and F13, whose
+    # other contrasts claim a margin or a range.
     label = f"mean of {len(averaged)} comparisons, in the claimed direction"
     if 0 < len(directed) < len(contrasts):
         label = f"mean of the {len(averaged)} that claim a direction"

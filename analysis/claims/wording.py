@@ -70,7 +70,8 @@ def how_tested(
         interval: the kind of interval that was asked for.
         tested: the comparisons; where seeds or cells are few, another kind of interval was used for them.
     """
-    # The kinds of interval that were used, each with the fewest seeds that it was used for.
+    # The kinds of interval that were used, each with the fewest seeds that it was used for. A ratio of
+    # spreads has an interval of its own, without a name.
     fewest_of: dict[str, int] = {}
     for result in tested:
         if result.interval and result.seeds:
@@ -83,6 +84,8 @@ def how_tested(
     # number of seeds.
     if not fewest_of:
         fewest_of = {interval: N_SEEDS}
+    # An interval describes its test in two ways: `tests_of_cells` of printed cells, `tests` of runs. `over`
+    # says which other scores the results are about.
     over = "fine-tuning seeds on the same test instances"
     if source.is_published:
         # The paper's tables do not say which seeds two models share.
@@ -162,6 +165,7 @@ def verdict_in_words(judged: JudgedFinding) -> str:
         of_parts = f"the {judged.known} parts that this source has, of {judged.parts},"
     verb = "fails" if judged.fails_in == 1 else "fail"
     failing = f"{judged.fails_in} of {of_parts} {verb}"
+    # The whole fails if it is tested alone, but not after Holm's adjustment, whose p is in the brackets.
     if judged.p_against <= ALPHA:
         failing += f", not after correction ({format_p(judged.p_against_holm)})"
     verdict = OPEN.name
@@ -266,7 +270,8 @@ def sentence(judged: JudgedFinding) -> str:
     parts = [f"{verdict}: {counts}."]
 
     # Where the verdict is only "holds in 6 of 12", the counts say the same ("holds in at least 6 of 12,
-    # ..."), so that the verdict need not come first.
+    # ..."), so that the verdict need not come first. `not_run` is a piece of text, such as " (8 not run)"; it
+    # is empty where the source has all parts.
     if words == f"holds in {judged.holds_in} of {judged.known}{judged.not_run}":
         parts = [f"{_capitalised(counts)}."]
 
@@ -312,6 +317,7 @@ def three_lines(judged: JudgedFinding, scope: str) -> tuple[str, str, str]:
     finding = judged.finding
     first_line = f"{judged.id}, {finding.short}: {verdict_in_words(judged)}."
     if not judged.known:
+        # The finding's remark is about its wording; it is empty where there is nothing to say.
         not_tested = f"Not tested: {judged.missing}."
         return first_line, not_tested, finding.remark or scope
 
