@@ -123,13 +123,15 @@ def compare(
             result, differences=tuple(differences), replicates=tuple(replicates)
         )
 
-    # What only the source can say of the datasets that were compared.
+    # What only the source can say of the datasets that were compared: what a model scores on them without
+    # reading its input (the floors), and the metrics of the user's own datasets.
     places = [difference.place for difference in result.differences]
     datasets = in_order({place.dataset for place in places if place.is_dataset})
     floors = source.floors_in_words(datasets)
     metrics = source.own_metrics(datasets)
 
     # Models with several pretrainings in the source that were not made an arm: only one of these is compared.
+    # In `source`, rows of the arms have replaced their pretrainings, so that no arm is among these models.
     arms_left = {} if source.runs is None else arms_of(source.runs)
     repeats = []
     for name in contestants.models:
@@ -137,6 +139,7 @@ def compare(
         if arm in arms_left:
             repeats.append(name)
 
+    # Up to here `source` of the result is the source's label.
     return replace(
         result,
         source=source_words,
@@ -168,7 +171,9 @@ def compare_table(
     """
     contestants = contestants_of_table(table, names, settings)
     result = _compared(contestants, settings, margin=margin, label=table.where)
-    # The paper's floors are for its own datasets and metrics, of which a table's unit is known.
+    # A floor is what a model scores on a dataset without reading its input. The paper's floors are for its
+    # own datasets and metrics. `Contestants.point` is how large 1 % of the best possible score is in the
+    # table's unit; it is None where that is not known, as for other datasets and metrics.
     in_known_unit = []
     for difference in result.differences:
         place = difference.place
@@ -358,7 +363,8 @@ def _notes(
     settings: Settings,
 ) -> Iterator[str]:
     """Yield what limits the comparison, a sentence each."""
-    # Models of which the paper prints cells, beside models with runs.
+    # Models of which the paper prints cells, beside models with runs. `contestants.printed` is a set of such
+    # models; here they are in the order of the comparison.
     printed = [name for name in contestants.models if name in contestants.printed]
     if printed and len(printed) < len(contestants.models):
         yield (
@@ -474,7 +480,8 @@ def _table_notes(table: ScoresTable, contestants: Contestants) -> Iterator[str]:
 
     # This place equals OVERALL, but has a title with the number of datasets.
     mean = shared[shared.index(OVERALL)]
-    # The models whose mean was taken within each seed: it is a cell of its own.
+    # The models whose mean was taken within each seed. `parts` has the cells that a model's mean is over: a
+    # mean within seeds is a cell of its own, and its only part.
     within_seeds = []
     for model in contestants.models:
         if contestants.parts[model] == [(ALL, AVERAGE)]:

@@ -69,6 +69,7 @@ def comparison_document(comparison: Comparison, *, full: bool = False) -> TableD
         # Only the first caption of several says what all tables have in common.
         if number == 0:
             caption = _first_caption(comparison, title)
+        # The only table of two models has no title.
         if title:
             body += [title, ""]
         label = f"compare{number or ''}"  # of LaTeX: compare, compare1, compare2...
@@ -208,6 +209,7 @@ def _outcome(difference: Difference) -> str:
         EQUAL: "practically equal",
         UNKNOWN: difference.result.missing,
     }
+    # OPEN has no other words: it is printed as it is.
     return words.get(difference.outcome, difference.outcome)
 
 
@@ -227,6 +229,8 @@ def about(comparison: Comparison) -> str:
         order = f"{best} {_mean_of(comparison.over)} first"
         models = f"{len(contestants.models)} models, {order}."
 
+    # `read` and `metrics` are whole sentences, on a table of scores and on the user's own datasets; they are
+    # empty for other comparisons.
     sentences = (
         models,
         comparison.read,
@@ -287,7 +291,8 @@ def in_a_sentence(comparison: Comparison) -> str:
     """
     # Two models have one difference on each place; this is the one on the widest.
     [whole] = [one for one in comparison.differences if one.place == comparison.over]
-    # Several datasets without any mean: none of them can stand for all.
+    # Several datasets without any mean: none of them can stand for all. Where they are few, the first clause
+    # is about the first of them, and the other clauses name the others.
     if whole.place.is_dataset and len(comparison.differences) > _MOST_NAMED:
         return _counts(comparison)
 
@@ -472,7 +477,8 @@ def _tabled_places(comparison: Comparison, *, full: bool) -> list[Place]:
     if full:
         return averages_in_order
 
-    # The last in order is the widest that the first model shares with another.
+    # Without a place in common, the last in order is the widest that the first model shares with another. The
+    # list is empty where there are no averages at all.
     return widest_place or averages_in_order[-1:]
 
 
@@ -486,6 +492,7 @@ def _bold(rows: list[list[str]]) -> set[tuple[int, int]]:
             many models in column 1.
     """
     head = rows[0]
+    # One for each row. For the row of titles it is the title of the column, which is not an outcome.
     outcomes = [row[head.index("outcome")] for row in rows]
     is_pair = head[1] == "A"
 
@@ -568,6 +575,7 @@ def _against(comparison: Comparison, place: Place) -> list[list[str]]:
     ]
     if comparison.replicates:
         head += _SPREADS
+    # The first model has a name and a mean; its other cells are empty.
     blank = [""] * (len(head) - 2)
     rows = [head, [first, _mean(comparison, first, place), *blank]]
     for difference in comparison.differences:
@@ -597,7 +605,9 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
     kinds = {kind for _, kind in seeds_and_kinds}
     lines = []
     if seeds_and_kinds:
+        # Number of cells in the smallest pool; None where no interval is of the pooled bootstrap.
         cells = comparison.contestants.cells(places_of_pools)
+        # The second argument links an interval to its coverage.
         words = caption_of(seeds_and_kinds, "; for a single mean, it ", cells)
         names = ", ".join(name for name in INTERVALS if name in kinds)
         lines.append(f"Intervals for differences ({names}): {words}.")

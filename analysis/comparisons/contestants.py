@@ -73,6 +73,7 @@ def places_in_order(places: Iterable[Place]) -> list[Place]:
     # A table of scores may have tasks that are not the paper's.
     other_tasks = {place.task for place in distinct} - {*TASKS, ALL}
     tasks = [*TASKS, *sorted(other_tasks), ALL]
+    # The paper's datasets in the paper's order, then others by name.
     datasets = in_order(place.dataset for place in distinct if place.is_dataset)
     datasets_then_average = [*datasets, AVERAGE]
 
@@ -192,7 +193,8 @@ class Contestants:
             return True
         low, high = score.estimate.interval()
 
-        # The floor of a mean over datasets is the mean of their floors. Where none is known, it is 0.
+        # The floor of a mean over datasets is the mean of their floors. Where none is known, it is 0, the
+        # least score. The mean over a table's datasets has no parts here, and so a floor of 0.
         floors = [self.floors.get(part.dataset, 0.0) for part in parts]
         floor = sum(floors) / max(1, len(floors))
         _, ceiling = LIMITS
@@ -219,6 +221,7 @@ class Contestants:
             terms += self._terms(1.0, self.models[0], place)
         if not terms:
             return None
+        # The number is 0 where one of the scores has no pool.
         return self.evidence.pools.cells(terms) or None
 
     def datasets(self, place: Place, places: Sequence[Place]) -> list[Place]:
@@ -230,12 +233,14 @@ class Contestants:
             return [place]
         tasks = self.tasks if place.task == ALL else (place.task,)
         of_tasks = [other for other in places if other.task in tasks]
+        # This leaves out averages as well, whose `dataset` is `average`.
         return [other for other in of_tasks if other.dataset in DATASETS]
 
     def _terms(self, weight: float, model: str, place: Place) -> list[Term]:
         """Return a model's score times `weight` as terms: a score is one, a mean has one for each of its parts."""
         parts: Sequence[tuple[str, str]] = [(place.task, place.dataset)]
-        # Tasks weigh the same in the mean over all tasks, however many datasets they have.
+        # Tasks weigh the same in the mean over all tasks, however many datasets they have. Only models of a
+        # table of scores have an entry in `self.parts`: their mean is over datasets.
         if place.task == ALL:
             parts = self.parts.get(model) or [(task, AVERAGE) for task in self.tasks]
         share = weight / len(parts)
@@ -297,6 +302,7 @@ def contestants_of(
         places[name] = tuple(places_in_order([*of_model, *over_all]))
     return Contestants(
         models=tuple(models),
+        # Of these models those without runs; the list `printed` has all models that the paper prints.
         printed=frozenset(models) - set(with_runs),
         evidence=evidence,
         places=places,
@@ -380,7 +386,8 @@ def contestants_of_table(
         printed=frozenset(),
         evidence=evidence,
         places=places,
-        tasks=(),
+        tasks=(),  # no mean over task averages: `parts` says what the mean over all is over
+        # A table has no floors itself. The paper's are for the paper's datasets, by the paper's metrics.
         floors=_floors(PUBLISHED),
         points=points,
         parts=parts,
@@ -429,7 +436,7 @@ def _add_means(
         mean_cell = (model, ALL, AVERAGE)
         by_seed.loc[mean_cell, :] = means
         # A rounding that is not known counts as 0. Roundings are independent, so that their squares add up.
-        halves = [half_digits.get((model, *cell), 0.0) for cell in averaged]
+        halves = [half_digits.get((model, *pair), 0.0) for pair in averaged]
         half_digits[mean_cell] = math.hypot(*halves) / len(averaged)
 
 
@@ -552,9 +559,10 @@ def _floors(source: Source) -> dict[str, float]:
         return {}
     of_guessing = {}
     for name, dataset in source.datasets.items():
-        n_classes = dataset.labels or 0
+        n_classes = dataset.labels or 0  # None for retrieval, which has no classes
         if dataset.task == "SC" and n_classes > 1:
             of_guessing[name] = 100 / n_classes
+    # A floor that the source knows replaces that of guessing.
     return of_guessing | source.floors
 
 
@@ -604,6 +612,8 @@ def _unknown_model(source: Source, name: str, known: Sequence[str]) -> UserError
     if not hint:
         command = shlex.join(("clm-or-mlm", "scores", *source.options))
         hint = f"; `{command}` lists the models"
+        # `source.runs` is None for the published cells; `source.store` is the run store that was read, None for
+        # a runs table in a file.
         if source.runs is None:
             hint += "; --source takes runs of your own"
         elif source.store is None:

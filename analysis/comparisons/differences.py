@@ -111,6 +111,8 @@ def margin_of(
     if place.task == ALL and contestants.tasks:
         margins = [MARGINS[task] for task in contestants.tasks]
         return sum(margins) / len(margins)
+    # The mean over a table's datasets has no tasks. `MARGINS` has no task of the name `all`, so that the
+    # margin of this mean is 0.
     point = contestants.point(place) or 0.0
     return MARGINS.get(place.task, 0.0) * point
 
