@@ -51,7 +51,7 @@ def table_of_folder(
         UserError: results of no use, or neither a file nor a folder says which model or dataset they are of.
     """
     paths = _files_of_a_tool(folder)
-    # What was chosen in reading, each with the names that it is about.
+    # What was chosen in reading, each with the names that it is about: tasks, splits, runs or a column.
     notes: dict[str, list[str]] = {}
     scores = _scores_in(folder, paths, notes)
     if not scores:
@@ -80,6 +80,7 @@ def table_of_folder(
     if "seed" not in given:
         if "se" in frame:
             # lm-evaluation-harness writes standard errors: then a score is a mean over test instances.
+            # The note is about the column `se` of these errors.
             notes["one seed; errors over test instances, unpaired"] = ["se"]
         else:
             frame["seed"] = "one"
@@ -125,7 +126,8 @@ def _scores_in(
     of_harness = [path for path in paths if re.match(r"results[_.]", path.name)]
     of_trainer = [path for path in paths if path.name in _TRAINER]
     try:
-        # Pairs of a file and a row of scores from it.
+        # Pairs of a file and a row of scores from it. Each reader is a generator, which meets an unknown form
+        # only while its pairs are listed.
         if of_harness:
             scores = [*_of_harness(of_harness, notes)]
         elif of_trainer:
@@ -183,6 +185,7 @@ def _of_harness(
     for path in paths:
         content = _load(path)
         results = content.get("results", {})
+        # A file that does not name its model takes the name of its folder.
         model = content.get("model_name") or path.parent.name
 
         # A group's score is the mean of its tasks. It is left out if any of these is in the file.
@@ -224,6 +227,7 @@ def _numbers_of_task(
         numbers: the task's own keys and values.
     """
     higher_is_better = content.get("higher_is_better", {}).get(task, {})
+    # `effective` is how many instances were evaluated, which may be fewer than the task has.
     n_instances = content.get("n-samples", {}).get(task, {}).get("effective")
     for key, value in numbers.items():
         metric, comma, answer_filter = key.partition(",")
@@ -349,7 +353,7 @@ def _kept(
 
     Args:
         history: the Trainer's log: of each step that it logged the numbers, of training or of an evaluation.
-        state: the content of the file, with the best checkpoint.
+        state: the content of the file that has this log, with the best checkpoint.
     """
     # Entries about training have no scores.
     evaluations = [entry for entry in history if any(map(_METRIC.fullmatch, entry))]
@@ -370,7 +374,8 @@ def _kept(
 
     if not best_step:
         return numbers, "the last evaluation of"
-    # The state has the best value, but not the name of the metric.
+    # The state has the best value, but not the name of the metric. Of several metrics with this value, the
+    # first is named.
     best_value = state.get("best_metric")
     chosen_by = [key for key, value in numbers.items() if value == best_value]
     by = f" by {chosen_by[0]}" if chosen_by else ""

@@ -77,6 +77,7 @@ def compare_scores(
             )
         frame = mine
     else:
+        # A missing baseline (None) is refused as an empty one.
         ours, theirs = _rows(mine, "mine"), _rows(baseline, "baseline")
         frame = pd.concat([ours, theirs], ignore_index=True)
         in_only_one = sorted(set(ours["dataset"]) ^ set(theirs["dataset"]))
@@ -93,6 +94,7 @@ def compare_scores(
         columns=pairs, spread=spread, lower_is_better=lower_is_better
     )
     table = read_scores(text_table_of(frame, "scores"), options, metric=metric)
+    # These settings name no interval: scores of seeds have the usual one of runs, means Welch's t.
     comparison = compare_table(table, models, Settings(), margin=margin)
     differences = pd.DataFrame(records_of(comparison)).set_index("dataset")
 
@@ -108,6 +110,7 @@ def _rows(given: Seeds | None, name: str) -> pd.DataFrame:
 
     A sequence without a dataset gets the dataset `scores`; seeds are numbered from 0.
     """
+    # No dataset for None: the refusal at the end says that it is empty.
     by_dataset: Mapping[str, Sequence[float]] = {}
     if isinstance(given, Mapping):
         by_dataset = given

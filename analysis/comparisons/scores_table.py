@@ -258,6 +258,7 @@ def _of_means(form: Form, spread: str) -> pd.DataFrame:
     largest = np.where(is_exact, 0.0, half_digits)
     spreads = np.where(spreads == 0, largest, spreads)
     counts = np.where(n_seeds < 2, np.nan, n_seeds)  # one seed has no error
+    # Means that were in several columns, one for each dataset, have no title: refusals call them `mean`.
     numbers = {
         "mean": table.numbers(form.titles.get("mean", "mean"), means),
         "error": spreads / _errors_in(spread, counts),
@@ -283,6 +284,7 @@ def _spread_of(form: Form, given: str) -> str:
         form.need("seed")
 
     meant = given or kinds[0]
+    # If the given kind has no column, all kinds are others. So the only kind that is left is the one meant.
     others = [kind for kind in kinds if kind != meant]
     if others:
         raise UserError(
@@ -350,6 +352,7 @@ def _refuse_faults(form: Form, rows: pd.DataFrame) -> None:
         fault = f"has no printable {role}, or one that begins like a formula"
         form.refuse(rows, is_unfit, fault)
 
+    # `column_name` writes names as `_AVERAGE` has them: in small letters, with _ between words.
     is_average = rows["dataset"].map(column_name).str.fullmatch(_AVERAGE)
     fault = "is a mean over datasets; delete such rows: the mean is computed"
     form.refuse(rows, is_average, fault)
@@ -379,13 +382,15 @@ def _refuse_repeats(form: Form, rows: pd.DataFrame) -> None:
     """Refuse several rows for one score: another metric, a repeat, or a learning rate that nothing chooses."""
     place = ["task", "dataset"]
     cell = ["model", *place]
+    # Another metric than the first of its dataset.
     metrics = first_of(sorted(set(rows["metric"])), 4)
     first_metric = rows.groupby(place)["metric"].transform("first")
     fault = f"has another metric than the dataset's first row; choose one with --metric ({metrics:.60})"
     form.refuse(rows, rows["metric"] != first_metric, fault)
     remedy = "; keep one of them"
 
-    # A column that is not read may say what the repeated rows differ in, such as a fold.
+    # A column that is not read may say what the repeated rows differ in, such as a fold. `form.unread` has
+    # these columns by title.
     titles = map(str, form.unread)
     varying = [title for title in titles if form.unread[title].nunique() > 1]
     if varying:
@@ -421,10 +426,12 @@ def _refuse_unread(form: Form, rows: pd.DataFrame) -> None:
 
         # Within these groups of rows the column should have one value.
         groups = datasets
+        # What the refusal proposes: rows of a single dataset may be of several that the column names.
         likely_role = "dataset" if datasets.nunique() == 1 else "model"
 
         # A folder is often named after the model: then it may differ between models, but not within one.
         if str(name).startswith("folder"):
+            # A line break is in no name: names that cannot be printed have been refused.
             groups = datasets + "\n" + rows["model"]
             likely_role = "seed"
 

@@ -131,7 +131,7 @@ def form_of(table: TextTable, options: TableOptions) -> Form:
         datasets = _columns_of_pairs(table, {*titles.values(), *named["ignore"]})
     if seeds:
         # The titles of these columns become the column of seeds (`_long`), in place of any that the table
-        # has.
+        # has: where the owner names several columns as seeds, `titles` has the first of them.
         titles.pop("seed", None)
 
     # Where there are scores of seeds, means next to them are not read.
@@ -205,6 +205,7 @@ def _named(table: TextTable, options: TableOptions) -> dict[str, list[str]]:
                 f"{nearest(title, known)}"
             )
 
+        # Several columns may be seeds, each with the scores of one seed, and several may be ignored.
         named[role] += columns
         if len(named[role]) > 1 and role not in ("seed", "ignore"):
             raise UserError(
@@ -223,6 +224,8 @@ def _titles(table: TextTable, named: Mapping[str, list[str]]) -> dict[str, str]:
     header = [title for title in table.header if title not in named["ignore"]]
     titles: dict[str, str] = {}
     for role, usual_titles in ROLES.items():
+        # A role that the owner does not name has an empty list in `named`, which is a `defaultdict`. Of
+        # several titles the first counts.
         of_role = named[role] or [title for title in usual_titles if title in header]
         if of_role and role != "ignore":
             titles[role] = of_role[0]
