@@ -284,6 +284,7 @@ def judge(findings: Iterable[Finding], result_of: ResultOf) -> dict[str, JudgedF
     # By id each whole finding with its p's after adjustment: it is a part of its family here.
     whole_of: dict[str, JudgedPart] = {}
     for members in families.values():
+        # In the order of `members`, whose keys are the ids.
         wholes = _adjusted(list(members.values()))
         whole_of.update(zip(members, wholes, strict=True))
 

@@ -213,6 +213,7 @@ def _compared(
             )
             contestants = replace(contestants, models=tuple(ordered))
 
+        # The first model is the best one; without an order, the first one given.
         differences = against(contestants, contestants.models[0], margin=margin)
 
     notes = tuple(_notes(label, contestants, differences, settings))
@@ -298,7 +299,8 @@ def with_arms(
         A runs table; the column `MEMBERS` says of which runs a pretraining's row is the mean.
     """
     selected = select_runs(runs, selection)
-    others = runs  # those of models in no arm
+    # The runs of models in no arm, at all learning rates: among these the rule chooses when scores are read.
+    others = runs
     rows_of_arms = []
 
     # Numbers of pretrainings are higher than all fine-tuning seeds, so that the two cannot be mistaken for each other.

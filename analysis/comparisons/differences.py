@@ -210,7 +210,8 @@ def _with_holm(
     Args:
         differences: with p's that are not adjusted.
         groups: for each difference the group that it is in.
-        tests: by group over how many tests its p's are adjusted, where that is more than its differences.
+        tests: by group over how many tests its p's are adjusted, where that is more than its differences. A group
+            without an entry is adjusted over its differences.
     """
     # By group the positions of its differences that have a p.
     positions_in: dict[object, list[int]] = {}

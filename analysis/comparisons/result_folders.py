@@ -101,7 +101,7 @@ def _files_of_a_tool(folder: Path) -> list[Path]:
     paths = []
     for path in folder.rglob("*.json"):
         # A run store has results.json, too; that of lm-evaluation-harness, in the first versions of 0.4, has
-        # a key "versions".
+        # a key "versions". A run store also has a run.json (`RUN`) for each run.
         is_of_store = path.name == RESULTS and b'"versions"' not in read_bounded(path)
         if is_of_store or path.name == RUN:
             return []

@@ -160,6 +160,7 @@ def read_scores(
         form, without = of_metric(form, metric)
     numbers = _of_seeds(form) if form.is_by_seed else _of_means(form, options.spread)
     names = {role: form.texts(role) for role in NAME_ROLES}
+    # Joined by the number of the row, which both have as their index.
     rows = pd.DataFrame(names).join(numbers)
 
     # What cannot be compared is refused: rows with a fault, then names, columns that are not read, several
