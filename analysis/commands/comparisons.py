@@ -62,6 +62,7 @@ def compare(
         full: show all columns and, of many models, every task
         format: output format
     """
+    # With `not`, since a margin may be nan, for which every comparison is false.
     if margin is not None and not margin > 0:
         raise UserError(
             f"--margin {margin:g}: a region of practical equivalence must be wider than 0"
@@ -119,6 +120,7 @@ def compare(
     # another name stands for runs that are there already.
     only_paper_models = set(models) <= set(MODELS) and not replicates
     opened = source.open(
+        # None: nothing is fetched, and the source has what is there.
         models if only_paper_models else None,
         need_instances=score.method.needs_instances,
     )

@@ -78,6 +78,8 @@ def ingest(
 
 def _log_problems(problems: Sequence[Problem]) -> None:
     """Log the problems by kind, the harmless ones first; of many harmless problems of a kind only the first."""
+    # Harmless ones first: `not harmless` is False for them, and False sorts before True. `groupby` below
+    # needs those of a kind side by side.
     ordered = sorted(
         problems, key=lambda problem: (not problem.harmless, problem.kind, problem)
     )
