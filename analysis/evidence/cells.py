@@ -82,7 +82,21 @@ class Cells:
         resamples: int,
         seed: int,
     ) -> None:
-        """Read the cells; the arguments are those of `analysis.evidence.evidence.Evidence`, and its settings'."""
+        """Read the cells; the arguments are those of `analysis.evidence.evidence.Evidence`, and its settings'.
+
+        Args:
+            runs: a runs table; None where there are none.
+            values: scores by seed in place of those of `runs`; None: they are taken from `runs`.
+            instances: the per-instance scores; None: intervals hold the test instances fixed.
+            arms: the models of `values` whose seeds are pretrainings.
+            half_digits: half of the last written digit of each cell of a table of scores; None for runs.
+            summaries: cells of which only a mean and its error are known.
+            printed: whether models without runs have the paper's printed cells. The attribute of the same name
+                has the cells themselves.
+            selection: rule that chooses learning rates.
+            resamples: number of bootstrap resamples.
+            seed: of the resampling.
+        """
         self.runs = runs
         self.selection = selection
         self.resamples = resamples
@@ -169,8 +183,8 @@ class Cells:
         One pretraining gives the scores of all tasks, and of all models of its trunk. Where seeds are fine-tunings, no
         two cells share them, and each cell is a group.
         """
-        # With all cells taken as independent, one of two equal arms of five pretrainings led in 18 to 31 % of simulated
-        # studies, where 5 % are meant.
+        # Why cells are grouped at all: with all cells taken as independent, one of two equal arms of five
+        # pretrainings led in 18 to 31 % of simulated studies, where 5 % are meant.
         groups: dict[Hashable, list[Term]] = {}
         for cell, weight in weights_of(terms).items():
             model, task, dataset = cell
@@ -186,6 +200,8 @@ class Cells:
         for group in self.joint(terms):
             if len(group) == 1:
                 [term] = group
+                # The summary is the mean, its error and the number of seeds, in the order of the fields of
+                # `Part`.
                 parts.append(Part(term.weight, *self.summary(term.cell)))
                 continue
 
@@ -193,6 +209,7 @@ class Cells:
             if within is not None:
                 # Student's degrees of freedom are one less than the pretrainings.
                 seeds = round(within.df) + 1
+                # The weight is 1, since the sum within each pretraining has the weights of its cells already.
                 parts.append(Part(1.0, within.effect, within.error, seeds))
                 continue
 
@@ -289,6 +306,7 @@ class Cells:
         # difference 0, with the degrees of freedom of the cell's seeds.
         if not parts:
             parts = [Part(0.0, *self.summary(terms[0].cell))]
+        # One cell less another. Two cells of the same pretrainings would be a single part.
         is_difference = len(parts) == 2 and sorted(weights.values()) == [-1, 1]
         has_printed = any(cell in self.printed for cell in weights)
 
@@ -383,6 +401,7 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     rows = dict(zip(wide.index, wide.to_numpy(), strict=True))
     for task in TASKS:
         names = averaged_datasets(runs, task)
+        # Without datasets there is no average, as of a task of which stand-ins name none.
         if not names:
             continue
         for model in wide.index.unique("model"):
@@ -397,5 +416,6 @@ def seed_scores(runs: pd.DataFrame, selection: str = "seed") -> pd.DataFrame:
     shape = len(index), len(wide.columns)
     scores = np.array([rows[cell] for cell in index]).reshape(shape)
     with_averages = pd.DataFrame(scores, index=index, columns=wide.columns, copy=False)
+    # Datasets that share no seed give an average without any score: such a row is left out.
     has_runs = with_averages.notna().any(axis=1)
     return with_averages.loc[has_runs]

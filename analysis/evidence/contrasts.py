@@ -281,7 +281,7 @@ def contrast_result(
 
     # Two one-sided tests at 5 % go with the 90 % interval.
     inner_low, inner_high = estimate.interval(INNER_LEVEL)
-    one_sided = min(estimate.p_above(0.0), estimate.p_below(0.0))
+    smaller_p = min(estimate.p_above(0.0), estimate.p_below(0.0))
 
     # A number of seeds that all scores share is given once.
     if len(set(seeds)) == 1:
@@ -298,7 +298,7 @@ def contrast_result(
         inner_high=inner_high,
         p_for=p_for,
         p_against=p_against,
-        p_zero=min(1.0, 2 * one_sided),
+        p_zero=min(1.0, 2 * smaller_p),
         df=estimate.df,
         error=estimate.error,
         seeds=seeds,
@@ -467,6 +467,7 @@ def _conditions(
         if absent:
             names = [model for model, _, _ in absent]
             return f"no runs of {', '.join(names)}"
+        # Without the names of the rows: of conditions, only their scores count.
         return values.loc[cells].reset_index(drop=True)
 
     is_of_models = runs["model"].isin(models)
@@ -484,7 +485,9 @@ def _conditions(
             return f"runs of {', '.join(models)} at some learning rate of {name} are missing"
         parts.append(part.loc[rates] * 100)
 
-    # The paper does not say what counts as one score in Figure 5: here it is a task's mean for one seed and rate.
+    # The paper does not say what counts as one score in Figure 5: here it is a task's mean for one seed and
+    # rate. There is a part for each dataset. Sums align seeds by their number, and a seed that one part lacks
+    # is nan.
     total, *others = parts
     for part in others:
         total = total + part

@@ -183,6 +183,8 @@ class Evidence(Cells):
         welch = self.welch(terms)
         if welch is None or welch.error == 0:
             return None
+        # `of_cells` of this kind, which turns Welch's estimate into the kind's own. Since `T` took the place
+        # of a method without it, nothing is refused here.
         from_welch = method.need_cells()
         return Estimated(
             estimate=from_welch(welch),

@@ -158,6 +158,7 @@ def _pooled(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     ordered = sorted(weights_by_cell)
     if not ordered:  # all terms cancel
         return _t(cells, terms)
+    # Of each cell its mean, the error of the mean and the number of seeds.
     summaries = np.array([cells.summary(cell) for cell in ordered], dtype=np.float64)
     means, errors, counts = summaries.T
     places = [(task, dataset) for _, task, dataset in ordered]
@@ -217,6 +218,7 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     shares_instances = any(is_paired(name) for _, _, name in cells.weighted(terms))
     if len(terms) > 1 and not shares_instances:
         return _crossed_apart(cells, terms)
+    # The covariance between seeds over samples of the instances, and its degrees of freedom.
     over_instances = cells.covariance(terms)
     if over_instances is None:
         by_t = _t(cells, terms)
@@ -384,8 +386,10 @@ def caption_of(
         link: words between an interval and its coverage.
         n_cells: number of cells in the smallest pool of the pooled bootstrap; None: not known.
     """
-    # The coverage is that of the score with the fewest seeds: from most to fewest, the last number stays. A single seed
-    # has no interval, except over test instances.
+    # By kind of interval, the fewest seeds of its scores, for which the coverage is given: scores come from
+    # most seeds to fewest, so that of each kind the last number stays. The dict keeps the order in which
+    # kinds first come: the kind of the score with the most seeds is its first. A single seed has no interval,
+    # except over test instances.
     fewest_seeds: dict[str, int] = {}
     for n_seeds, name in sorted(seen, reverse=True):
         if n_seeds > 1 or name == CROSSED.name:
@@ -396,7 +400,9 @@ def caption_of(
     captions: list[str] = []
     for name, n_seeds in fewest_seeds.items():
         caption = INTERVALS[name].caption(n_seeds, link, n_cells)
-        # The first caption is about the scores with the most seeds; only the others name their number of seeds.
+        # The first caption is about the kind that the scores with the most seeds have. The other kinds are
+        # those of scores to which the first does not apply, such as Student's t where the seeds are too few
+        # for the pooled bootstrap: only these others name their number of seeds.
         if captions:
             caption = f"with {n_seeds} seeds {caption}"
         captions.append(caption)
@@ -458,7 +464,8 @@ def measured_coverage(
     pool_sizes = sorted(key.n_cells for key in simulated if key.n_seeds == seeds)
     not_larger = [size for size in pool_sizes if size <= n_cells]
 
-    # An interval that does not depend on other cells was simulated with `SOURCE_CELLS` cells only.
+    # An interval that does not depend on other cells was simulated with `SOURCE_CELLS` cells only. A request
+    # for fewer then finds no smaller number, and gets the smallest that there is.
     cells = max(not_larger, default=pool_sizes[0])
     share = _coverages()[_Simulated(interval, shape, seeds, cells)]
     return Coverage(share, seeds, cells)
@@ -476,6 +483,7 @@ def coverage_words(interval: str, n_seeds: int, n_cells: int | None = None) -> s
     from analysis.evidence.pooled import FEWEST_CELLS
 
     pool_sizes = [FEWEST_CELLS, SOURCE_CELLS] if n_cells is None else [n_cells]
+    # By the words for a shape, its coverage with each of the pool sizes; in the order of `SHOWN_SHAPES`.
     by_shape: dict[str, list[Coverage]] = {}
     for shape, words in SHOWN_SHAPES.items():
         for size in pool_sizes:

@@ -153,7 +153,13 @@ class ResidualPools:
         )
 
     def _bank(self, place: Place, count: int, nth: int) -> _Bank:
-        """Return the resamples of a cell with `count` seeds: of the cells in a contrast that share both, the `nth`."""
+        """Return the resamples of a cell's seeds.
+
+        Args:
+            place: task and dataset of the cell, whose pool the resamples are drawn from.
+            count: seeds of the cell.
+            nth: position, from 0 on, among the cells of a contrast that have this place and number of seeds.
+        """
         task, _ = place
         of_datasets = []
         for other in self._pools:
