@@ -96,7 +96,9 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
             return findings[main.id].outcome != main.outcome
 
         positions = range(len(SPREADS))
+        # `sided` is 1 for "holds", -1 for "fails" and 0 for the other outcomes, which take no side.
         has_verdict = bool(OUTCOMES[main.outcome].sided)
+        # The last position is that of the largest spread.
         if not has_verdict or not is_lost(positions[-1]):
             return None
 

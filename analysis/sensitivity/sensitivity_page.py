@@ -48,6 +48,7 @@ class Sensitivity:
         rows: list[dict[str, object]] = []
         for overturned in self.overturned:
             main = overturned.main
+            # `known` is how many parts of the finding the source has scores for; without any, no p is given.
             p_holm = main.p_holm if main.known else math.nan
             finding = {"id": main.id, "verdict": main.outcome, "p_holm": p_holm}
             for sharing, sd in overturned.spread.items():
@@ -125,6 +126,7 @@ def _finding_data(overturned: Overturned) -> dict[str, object]:
     return {
         "id": main.id,
         "verdict": main.outcome,
+        # `known` is how many parts of the finding the source has scores for; without any, no p is given.
         "p": main.p_holm if main.known else None,
         "pretraining_sd": dict(overturned.spread),
         "moved": moved,
