@@ -192,7 +192,8 @@ def crossed_variance(
     over_instances = max(0.0, between / (count * (count - 1)))
     total = over_seeds + over_instances
 
-    # Satterthwaite's formula, with shares of the total: squares of small variances would be below the smallest float.
+    # Satterthwaite's formula, with shares of the total: squares of small variances would be below the
+    # smallest float. Where both parts are 0, any total but 0 lets the share be computed: it is 0.
     share = over_seeds / (total or 1.0)
     uncertain = share**2 / (count - 1) + (1 - share) ** 2 / freedom
     df = 1 / uncertain if uncertain else math.inf
@@ -225,8 +226,9 @@ class BoundedStudent(Student):
 
         # A score varies like a share: the variance of a mean m is proportional to (m - low) (high - m). Wilson's
         # interval holds every m that is at most as far from the effect as its own half-width. Its ends are the two
-        # solutions of (effect - m)^2 = ratio (m - low) (high - m). An effect at a limit has a `centre`.
-        room = (self.effect - low) * (high - self.effect)  # so it is not 0
+        # solutions of (effect - m)^2 = ratio (m - low) (high - m).
+        # The room is not 0: an effect at a limit has a `centre`, for which the interval was returned above.
+        room = (self.effect - low) * (high - self.effect)
         ratio = half**2 / room  # squared quantile over effective size
 
         # By powers of m: (1 + ratio) m^2 - 2 pulled m + effect^2 + ratio low high = 0. The middle between its
@@ -267,6 +269,9 @@ def crossed_estimate(
         low, high = limits
         quantile = float(special.stdtrit(df, 0.5 + LEVEL / 2))
         half = quantile * math.sqrt(over_seeds + over_instances)
+        # Where Student's interval would leave the limits, clusters are added (`BoundedStudent`). Error,
+        # degrees of freedom and the middle of the interval are then those with added clusters; the effect
+        # stays that of the scores.
         if effect - half <= low or effect + half >= high:
             values, covariance, freedom = _with_added(
                 values, covariance, freedom, limits

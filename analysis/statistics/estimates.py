@@ -92,7 +92,7 @@ class Resampled:
     def _share_below(self, bound: float) -> float:
         """Return the share of the draws below `bound`, ties counted half, at least half a draw away from 0 and from 1.
 
-        Since no number of draws shows that a p is 0.
+        The share stays away from 0 and 1, since no number of draws shows that a p is 0.
         """
         count = len(self.drawn)
         # Sums in another order differ in the last digits; an effect that equals the bound must still tie with it.

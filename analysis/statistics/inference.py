@@ -81,7 +81,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     values = np.asarray(p_values, dtype=np.float64)
     is_missing = np.isnan(values)
     if is_missing.any():
-        first = int(is_missing.argmax()) + 1
+        first = int(is_missing.argmax()) + 1  # counted from 1 in the message
         raise ValueError(f"p {first} of {len(values)} is not a number")
 
     if not len(values):
@@ -93,6 +93,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     # frozen objects are passed over.
     gc.freeze()
     try:
+        # It returns several things, of which the second are the adjusted p's.
         return [float(p) for p in multipletests(values, method="holm")[1]]
     finally:
         gc.unfreeze()

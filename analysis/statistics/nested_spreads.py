@@ -58,6 +58,8 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
     Raises:
         ValueError: fewer pretrainings or seeds, different numbers of seeds, or a score that is missing.
     """
+    # Balanced: all arms have as many seeds as the first, and no score is missing. Without any arm there are
+    # no seeds, which is refused as well.
     n_seeds = arms[0].shape[1] if arms else 0
     is_balanced = n_seeds > 1
     for arm in arms:
@@ -85,7 +87,7 @@ def nested_spreads(arms: Sequence[Array]) -> NestedSpreads:
 
     between = n_seeds * between_squares / pretraining_df
     within = within_squares / seed_df
-    # The variances that they estimate. From here on, limits are those of 95 % intervals.
+    # The limits of what each mean square estimates. From here on, limits are those of 95 % intervals.
     between_low, between_high = _chi_square_limits(between, pretraining_df)
     within_low, within_high = _chi_square_limits(within, seed_df)
 
