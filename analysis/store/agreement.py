@@ -32,6 +32,7 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
     # By model and path of the run, the values of `_OF_MODEL`.
     by_model: dict[str, dict[str, tuple[str, ...]]] = {}
     for run, record in zip(runs, _records_of(runs), strict=True):
+        # A run without a record, or whose record names no weights, cannot contradict others.
         if any(name in record for name in _OF_MODEL):
             values = tuple(str(record.get(name)) for name in _OF_MODEL)
             by_model.setdefault(run.model, {})[run.path] = values
@@ -105,6 +106,7 @@ def differences(runs: Sequence[Run]) -> str:
         for one, other in combinations(same, 2):
             models = (one.model, other.model)
             before = have_equal_scores.get(models, True)
+            # Marks are checksums of a run's scores by instance.
             have_equal_scores[models] = before and one.marks == other.marks
 
     sentences = []
@@ -132,6 +134,7 @@ def _settings_that_differ(runs: Sequence[Run]) -> str:
     # have it, in the order of their runs (a dict whose values are None is a set that keeps the order).
     values: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     run_records = _records_of(runs)
+    # All fields of any record but those of the model itself: in its weights and tokenizer, models may differ.
     names = sorted(set().union(*run_records) - {*_OF_MODEL})
     for run, record in zip(runs, run_records, strict=True):
         if not record:  # what a run without a record was made from is unknown

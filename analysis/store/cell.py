@@ -296,9 +296,11 @@ def _clusters(folder: Path, sha256: str) -> ClusterIds:
     Raises:
         ResultsError: the clusters are not there, or have another hash.
     """
+    # Clusters with another hash, and a file that cannot be read, both end in the error below.
     try:
         clusters = orjson.loads(read_bounded(folder / DETAILS))[CLUSTERS]
         if clusters_hash(clusters) == sha256:
+            # A split of which no clusters are known has an empty list.
             known = {split: ids for split, ids in clusters.items() if ids}
             return {
                 split: np.array(ids, dtype=np.int32) for split, ids in known.items()

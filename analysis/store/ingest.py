@@ -178,6 +178,7 @@ def open_store(
                 )
             )
 
+        # `_reading` moves the scores by instance into `target` when the stack is left, not before.
         read = stack.enter_context(
             _reading(store, target, add_models, protocol, models)
         )
@@ -192,6 +193,7 @@ def open_store(
             f"{hint} and uses the rest"
         )
 
+    # 0 where every run that is there is in the table, else 1.
     if read.status:
         logger.warning("%s: %s; %s", store, summary(read.problems), hint)
     return read, target
@@ -230,6 +232,7 @@ def _keep_few(opened: Path) -> None:
     with contextlib.suppress(FileNotFoundError):  # another process removed a folder
         now = time.time()
         folders = opened.parent.iterdir()
+        # In ascending order, so that the folders that were used last come first.
         ages = sorted((now - folder.stat().st_mtime, folder) for folder in folders)
         for age, folder in ages[_KEPT:]:
             if age > _DAY:
@@ -255,6 +258,7 @@ def _reading(
     with contextlib.ExitStack() as stack:
         folder = None
         hashes: dict[str, str] = {}
+        # Without a cell there is nothing to write, and the store is refused below.
         if instances is not None and scan.cells:
             folder, hashes = stack.enter_context(instances_folder(instances))
         runs: list[Run] = []

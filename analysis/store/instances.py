@@ -240,6 +240,7 @@ def instances_folder(path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     hashes: dict[str, str] = {}
     with contextlib.suppress(_UnchangedError), atomic_folder(path) as folder:
         yield folder, hashes
+        # The number of the form of these files. A folder of another form has another manifest: it is replaced.
         write_manifest(folder / _MANIFEST, {"format": 3}, hashes)
         # An old folder is replaced if its manifest is another one or missing, or one of its files is damaged.
         # Both errors end the comparison, and nobody sees their sentences, so that the remedy is left empty.
@@ -290,6 +291,7 @@ def _by_model(
         name = instances_name(model, dataset)
         file, wanted = path / name, None
         if is_joined:
+            # The manifest then lists this one file, by its own name; filters take the cell's rows out of it.
             name, file = path.name, path
             wanted = [("model", "==", model), ("dataset", "==", dataset)]
 

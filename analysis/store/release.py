@@ -265,7 +265,7 @@ class _Clone:
         )
         reason = message[1] if message else f"git {args[0]} failed"
 
-        # Only these commands bring contents over the network.
+        # Only these commands bring contents over the network. A full disk is no fault of the network.
         uses_network = args[0] in ("fetch", "checkout", "sparse-checkout")
         if uses_network and "No space left" not in ended.stderr:
             raise UserError(f"{self.url} cannot be fetched ({reason}); {_OFFLINE}")

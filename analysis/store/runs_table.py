@@ -480,6 +480,7 @@ def _with_test_scores(runs: pd.DataFrame, where: str) -> pd.DataFrame:
         ["validation_score", "lr"], ascending=[False, True], kind="stable"
     )
     chosen = ordered.drop_duplicates(["model", "dataset", "seed"])
+    # In the order of `runs`, so that the first such row is named.
     unscored = chosen[chosen["test_score"].isna()].sort_index()
     if len(unscored):
         run = unscored.iloc[0]

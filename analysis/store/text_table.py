@@ -159,9 +159,10 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
 
     # Not `splitlines`, which would end lines at separators of Unicode as well.
     lines = list(io.StringIO(text, newline=""))
-    # The separator of the columns.
-    # Excel writes a first line such as `sep=;`, so that it knows the separator of the file.
+    # The separator of the columns. Excel writes a first line such as `sep=;`, so that it knows the separator
+    # of the file.
     declared = re.fullmatch(r"sep=(.)\s*", lines[0]) if lines else None
+    # It becomes an empty line, which has a number as well.
     if declared:
         lines[0] = "\n"
 
@@ -190,7 +191,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
 
     if not numbered_rows:
         raise UserError(f"{path} is empty; its first line names the columns")
-    # The header, and rows that are as wide.
+    # The header, and rows that are as wide. `numbered` is `numbered_rows` without the header.
     (_, header), *numbered = numbered_rows
     width = len(header)
     for line, cells in numbered:
