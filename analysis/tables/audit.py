@@ -232,6 +232,7 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
         # Then what counts. If some runs are missing, another rate may seem the best, so that the mean
         # contradicts nothing.
         status = "no runs"
+        # All runs of the grid give a score, so that `agreement` is not None then.
         if n_runs >= n_runs_of_grid and agreement:
             status = agreement
         elif n_runs:
@@ -439,6 +440,7 @@ def _cell_row(cell: AuditedCell) -> list[str]:
     if cell.difference is not None:
         difference = signed(cell.difference)
     status = cell.status
+    # They differ for an incomplete cell: what its runs say so far stands in brackets.
     if cell.agreement not in (None, cell.status):
         status = f"{status} ({cell.agreement})"
     names = [str(cell.table), cell.model, cell.task, title]

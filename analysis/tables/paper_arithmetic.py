@@ -260,6 +260,7 @@ def _interval_check(halves: pd.Series, of_averages: pd.Series) -> ArithmeticChec
     impossible = int((of_averages > widest + 0.01 + 1e-9).sum())
     # For independent datasets, the squares add up.
     independent = of_models.agg(_root_sum_of_squares) / 3
+    # Those that are narrower by more than the same rounding can explain.
     narrower = int((of_averages < independent - 0.01).sum())
     possible = len(of_averages) - impossible
     return ArithmeticCheck(
@@ -356,6 +357,8 @@ def _shared_steps(names: list[str], existing: set[str]) -> int:
 
     steps = 0
     for key, end in needed_end.items():
+        # Only steps after those that exist count; where none exist, all steps of the stage. An existing stage
+        # may be longer than what is needed.
         _, _, start = key
         steps += max(0, end - existing_end.get(key, start))
 

@@ -54,6 +54,7 @@ def table_document(table: Table) -> TableDocument:
         caption=caption,
         label=str(table.number),
         stubs=n_stubs,
+        # In LaTeX, rows with the same first stub are a group; with a single stub each row has its own.
         grouped=n_stubs > 1,
     )
     return TableDocument(body=[line, "", grid], pages={"csv": csv})

@@ -155,6 +155,7 @@ def _mismatches(values: Mapping[_Column, Mapping[str, str]]) -> Iterator[Mismatc
     # The sort is stable, so that tables of one task and field stay in the order of their runs.
     for column in sorted(values, key=task_and_field):
         value_of = values[column]
+        # In the order of frequency, the most frequent value first.
         counts = dict(Counter(value_of.values()).most_common())
         # Runs with another value than most are named as those that were made differently.
         usual = next(iter(counts))
