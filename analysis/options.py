@@ -88,6 +88,7 @@ class SourceOptions:
         protocol = self.metric or None
         if protocol is None and self.source.startswith(prefix):
             protocol = STANDARD
+        # By name, the models of the file `self.study`; empty without one.
         study: Mapping[str, Model] = {}
         if self.study is not None:
             # Imported here: only a study of one's own needs it.

@@ -293,6 +293,7 @@ class Source:
             dataset = self.datasets[name]
             floor = floors.get(name)
             percent = "not known" if floor is None else f"{floor:.2f}"
+            # A dataset's floor is a number; `floor` of its task is the rule, in words.
             rule = TASKS[dataset.task].floor
             # A family of tasks that was added may have no rule for a floor.
             if rule:
@@ -384,6 +385,7 @@ def open_source(
         return _open_released(models, need_instances)
 
     path = EXAMPLES.get(source, Path(source))
+    # An empty word is refused by itself: as a path it would be the current folder.
     if not source or not path.exists():
         what = source or "an empty --source"
         hint = nearest(source, NAMES)
@@ -416,6 +418,7 @@ def open_source(
         table, instances = _read_store(path, accepted, metrics_of, need_instances)
     else:
         table, instances = _read_table(source, path, accepted, protocol)
+        # `_read_table` always fills in a protocol; the type of the field allows None.
         metrics_of = table.protocol or PAPER
 
     # What is said of the runs once they are read.
@@ -479,6 +482,7 @@ def _open_released(
         models=wanted,
         verified=True,
     )
+    # Without a run.json these runs still count as sealed (`unsealed` is 0), since git would notice a change.
     return Source(label=RELEASED, runs=opened.runs, instances=instances)
 
 
@@ -525,6 +529,7 @@ def _read_table(
     if recorded == PAPER and path.suffix == ".parquet":
         beside = [path.with_name(name) for name in ("instances", "instances.parquet")]
         existing = [place for place in beside if place.exists()]
+        # Of the two, the folder counts before the one file with all cells.
         if existing:
             instances = existing[0]
 

@@ -194,9 +194,12 @@ def seeds_needed(
     variance = error**2 * seeds / means
 
     def power_at(count: int) -> float:
+        # A row of `PlannedTest.parts`: a variance, its degrees of freedom, and how many times it is in the
+        # sum.
         parts = np.array([(variance / count, count - 1, means)])
         return PlannedTest("", parts, alpha).power(effect)
 
+    # From two seeds on: a single one has no degrees of freedom.
     return fewest(power_at, POWER, 2)
 
 
@@ -304,6 +307,8 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
             # The half-width in standard errors is the limit of a test at this level.
             limits.append((high - estimate.effect) / estimate.error)
 
+    # Welch's t between two models of so many seeds. Its limit does not depend on the variance, which is set
+    # to 1.
     welch = PlannedTest("Welch", np.array([(1.0, seeds - 1, 2)]), alpha)
     return float(np.mean(limits)) / welch.limit
 
