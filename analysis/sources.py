@@ -403,6 +403,7 @@ def open_source(
     if stand_ins is not None:
         # The caption of stand-ins names no metric (`Source.kind`): it must be the paper's.
         _need_paper_protocol("stand-ins", protocol)
+        # The keys of `models`, the small study's own names, since the file still has those.
         accepted += (*stand_ins.models, *stand_ins.others)
 
     # A folder is a run store, anything else a runs table. `metrics_of` is the protocol of its scores.

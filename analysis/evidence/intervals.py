@@ -185,6 +185,8 @@ def _bootstrap(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     # Two or three seeds have 3 or 10 distinct resamples: too few for a tail of 2.5 %.
     if fewest_seeds < FEWEST_SEEDS or all(is_flat(row) for row in rows):
         return _t(cells, terms)
+    # Of a single cell with few seeds, every resample is listed (`Resamples.of_seeds`). Of several cells, the
+    # seeds of each are drawn independently, by a generator.
     if len(rows) == 1:
         [row] = rows
         [weight] = weights

@@ -107,6 +107,8 @@ def overturn(result_of: ResultOf) -> list[Overturned]:
         first = bisect_left(positions, True, key=is_lost)
         return SPREADS[first]
 
+    # All statements are judged, since Holm's adjustment is over all of a family. Those of `SHOWN` have a row
+    # of their own: of the statements that answer the question it has only one.
     judged = judge(STATEMENTS.values(), result_of)
     overturned: list[Overturned] = []
     for name in SHOWN:
@@ -136,6 +138,8 @@ def other_margins(result_of: ResultOf) -> dict[float, dict[str, str]]:
 
         changed[factor] = {}
         for name, moved in judge(findings, result_of).items():
+            # A verdict is the outcome with its numbers, such as `holds in 6 of 12`: a change of a number
+            # counts too.
             if moved.verdict != judged[name].verdict:
                 changed[factor][name] = moved.verdict
 

@@ -317,7 +317,8 @@ def _with_added(
     at_limits = np.outer(below, below) + np.outer(above, above)
     products = products + _ADDED * at_limits
 
-    # From the sum of products back to the covariance of means, by the new number of clusters.
+    # From the sum of products back to the covariance of means, by the new number of clusters. Each added
+    # cluster is one more degree of freedom.
     return means, products / (total * (total - 1)), freedom + 2 * _ADDED
 
 

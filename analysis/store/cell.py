@@ -100,6 +100,7 @@ def read_cell(
 
     # Clusters by their hash; the empty hash is that of a run without clusters.
     clusters: dict[str, ClusterIds] = {"": {}}
+    # None: no scores by instance are written, so that no run's clusters are read.
     wanted_clusters = clusters if instances is not None else None
 
     # A folder's rate may be spelled 1e-4 or 0.0001 as well. If a run is there in two spellings, the one that is read

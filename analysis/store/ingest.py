@@ -209,6 +209,7 @@ def _make_cached_folder(
     # The user as well: users may share the cache, but not what one of them wrote into it.
     place, user = str(store.resolve()), str(os.getuid())
     identity = "\0".join([place, user, *sorted(add_models), *sorted(models)])
+    # A path may have bytes that are no UTF-8, which Python keeps as surrogates.
     key = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
     folder = cache_folder() / "stores" / f"{store.resolve().name}-{key}"
     try:
@@ -253,6 +254,7 @@ def _reading(
 
     They are written to a temporary folder, which takes the place of `instances` when the caller's block ends.
     """
+    # The definitions are in the store itself; `store` may also be its `results` folder.
     datasets = known_datasets(stored_definitions(store_of(store)))
     scan = scan_store(store, add_models, datasets=datasets, models=models)
     with contextlib.ExitStack() as stack:
@@ -447,7 +449,8 @@ def copies(runs: Iterable[Run]) -> dict[str, str]:
         if run.details:
             keys.append((run.dataset, run.details))
 
-        # A mark is the checksum of a run's scores on all instances of a split, first of validation, then of test.
+        # A mark is the checksum of a run's scores on all instances of a split, first of validation, then of
+        # test. By these positions, 0 and 1, `counts` and `scores` have their numbers too.
         for split, mark in enumerate(run.marks):
             n, score = counts[split], scores[split]
             # The rarer outcome counts: of 1,000 instances with 990 right, two runs could differ in few.

@@ -128,9 +128,9 @@ def _code() -> Iterator[ArithmeticCheck]:
 
 def _steps() -> Iterator[ArithmeticCheck]:
     """Yield the checks of how many steps of training the paper says that two of its experiments need."""
-    # `further` are the two-stage models and the endpoints of their budgets: the models with as many steps of
-    # only CLM or only MLM.
-    existing = set()  # trained for other experiments already
+    # `existing` are the models that were trained for other experiments already. `further` are the two-stage
+    # models and the endpoints of their budgets: the models with as many steps of only CLM or only MLM.
+    existing = set()
     further = []
     steps_of_endpoint_decays = 0
     for model in MODELS.values():
