@@ -72,6 +72,7 @@ def scores(
     for name in model:
         if name not in models_with_scores:
             hint = nearest(name, models_with_scores)
+            # Without a near name, the hint is how to see them all.
             hint = hint or "; leave --model out to see all models"
             raise UserError(f"{source.source} has no scores of {name!r}{hint}")
 

@@ -236,6 +236,7 @@ def _crossed(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     estimate = crossed_estimate(values, covariance, freedom, limits=limits)
 
     # Where neither seeds nor instances move the contrast, its error is the least that could have been seen.
+    # `paired` gives an estimate for every contrast that has `values`.
     if estimate.error == 0:
         estimate = cells.paired(terms) or estimate
     return Estimated(

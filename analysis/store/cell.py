@@ -317,6 +317,7 @@ def _repeats(first: Run, run: Run) -> str:
     is_same_but_for_path = replace(run, path=first.path) == first
     if not is_same_but_for_path:
         how = f"whose test score is {first.test_score:.4f}, not {run.test_score:.4f}"
+    # Of a path such as `model/task/dataset/lr1e-04_sd0`, the last part is the name of the folder.
     return (
         f"repeats the run in {first.path.rpartition('/')[2]}, {how}; remove one of them"
     )

@@ -104,6 +104,7 @@ def released_store(
 
     complete = set(clone.complete_models())
     available = [name for name in models if name in complete]
+    # The hint of a near name is about the first model only.
     if not available:
         raise UserError(
             f"the release has no runs of {', '.join(models)}{nearest(models[0], clone.released_models())}"

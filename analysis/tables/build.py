@@ -161,6 +161,7 @@ def build_table(
     labels = [layout.label_of(name, source) for name in models]
     kinds = dict.fromkeys(of_runs["interval"])
     origin = "published"
+    # All rows have the same source (`scores_of`), so that any row names it.
     if scores is not None and not scores.empty:
         origin = str(scores["source"].iloc[0])
     interval_words = ""
