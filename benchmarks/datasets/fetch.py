@@ -110,11 +110,13 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
 
     # An earlier fetch, perhaps a killed one, marked the folder: then all that is in it may be used and removed.
     if not is_marked(downloads):
+        # {}: without the mark, no file in the folder is known to be this package's.
         remedy = "and downloads go there; move them elsewhere, or choose another --out"
         refuse_strangers(downloads, {}, remedy)
 
     # Download and check the files, by role.
-    # Files that were fetched before are fetched again at the commits of that time.
+    # Files that were fetched before are fetched again at the commits of that time. `recorded` is empty
+    # for a dataset that was not fetched or cannot be read, and where the pins have changed since.
     files = recorded or _resolve(pins)
     mark_cache(downloads)
     entries = []
@@ -128,7 +130,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     manifest = make(dataset, paths, data, source=source, replace=replace_old)
     shutil.rmtree(downloads, ignore_errors=True)
 
-    # The folder is not empty while other datasets are being fetched.
+    # All datasets share this parent. `rmdir` fails while it is not empty: others are being fetched then.
     with contextlib.suppress(OSError):
         downloads.parent.rmdir()
     return manifest
@@ -198,6 +200,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
             info = api.dataset_info(
                 repo, revision=revision, files_metadata=True, timeout=30
             )
+        # The client calls the files of a repository siblings. It has None where the hub lists none.
         return str(info.sha), {file.rfilename: file for file in info.siblings or ()}
 
     entries = []
@@ -336,6 +339,7 @@ def _hub_errors_as_sentences(repo: str, revision: str) -> Iterator[None]:
         errors.OfflineModeIsEnabled,
         HTTPError,
     ) as error:
+        # `LocalEntryNotFoundError`: the hub gave no answer, and the client's cache does not have the file.
         # Only an error with an answer of the hub has a status: no network means no answer. A missing
         # repository or revision was caught above, so that 404 here is a missing file.
         status = getattr(getattr(error, "response", None), "status_code", None)

@@ -63,6 +63,8 @@ def import_dataset(
     parts: dict[str, list[Path]] = {}
     for role, paths in files.items():
         parts[role] = list(chain.from_iterable(map(_parts, paths)))
+    # The folder is replaced as a whole at the end. Other files in it would be lost, and so would the original
+    # files if they lie in it.
     check_place(data / dataset.name, chain.from_iterable(parts.values()))
     entries = []
     for role, paths in parts.items():
@@ -88,6 +90,7 @@ def _parts(path: Path) -> list[Path]:
         return [path]
     # Neither a file nor a folder: perhaps a pattern in quotes, which the shell did not expand.
     if not path.is_dir():
+        # A pattern may have wildcards in any part of the path; `Path.glob` needs the folder in front of them.
         parts = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207  (in any part)
         if not parts:
             raise UserError(f"there is no file {path}")
@@ -133,8 +136,10 @@ def make(
         UserError: a file is missing or bad, or `data` already has the dataset with another content.
     """
     files_of = {role: tuple(paths) for role, paths in files.items()}
+    # Only MS MARCO and MLDR name a reader of their own. The others have that of their form.
     read = READERS[dataset.files.reader or dataset.form]
     content = read(ReaderInputs(dataset=dataset, files=files_of))
+    # What the reader noted, then which labels `train` lacks, then which splits share examples.
     notes = [*content.notes]
     notes += unused(dataset, content.tables)
     notes += overlaps(dataset, content.tables)
@@ -169,6 +174,7 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     """
     texts_in: dict[str, list[str]] = {}
     for split, row in _inputs(tables):
+        # `texts_of` returns a list, of a row of `_inputs` with one text: the example as a model reads it.
         texts_in.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
 
     # What the sentence calls the examples: texts, sentences, questions with their contexts, or queries.

@@ -128,6 +128,7 @@ def table(task: str, name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     def is_filled(column: str) -> bool:
         return any(row.get(column) not in (None, []) for row in rows)
 
+    # `is_filled` is asked only about the schema's optional columns; the others are always in the table.
     schema = schema_of(task, name, is_filled)
     # pyarrow itself would accept null in a column that must not have it.
     for column in schema:
@@ -219,6 +220,8 @@ def write_dataset(
             # At the end of the block the temporary folder replaces this one, unless an error is raised here.
             if folder.exists():
                 check_place(folder)
+                # `_same` does not compare words about the data. The folder keeps its own words, and the
+                # manifest that is returned has the new ones.
                 if _same(data, dataset, manifest):
                     raise _ThereError
                 if not replace:
@@ -269,6 +272,7 @@ def _written(folder: Path) -> list[str]:
     """
     path = folder / MANIFEST
     try:
+        # "": the remedy at the end of a message that is never shown.
         tables = read_manifest(path, "").get("tables", ())
     except DamagedError:
         # Every manifest of this package has a seal. Without the word `seal` it is another program's file, and
@@ -339,6 +343,7 @@ def verify_dataset(data: Path, dataset: Dataset | str) -> list[str]:
         UserError: the dataset is not there.
     """
     dataset = get_dataset(dataset)
+    # Only for its error: a missing dataset raises one, and any error below becomes an entry of the list.
     find_manifest(data, dataset)
     try:
         load_dataset(data, dataset)
@@ -358,6 +363,7 @@ def find_manifest(data: Path, dataset: Dataset) -> Path:
             fetch = f"clm-or-mlm fetch {name} --datasets FILE --out {data}"
             convert = f"clm-or-mlm import {name} --datasets FILE --out {data}"
 
+        # For the paper's datasets both ways are named.
         ways = f"`{fetch}` on a machine with network access, or `{convert}`"
         # A dataset of one's own comes either from files or from a repository on the hub.
         if dataset.is_own and dataset.files.pins:
@@ -365,6 +371,7 @@ def find_manifest(data: Path, dataset: Dataset) -> Path:
         elif dataset.is_own:
             ways = f"`{convert}`"
 
+        # `path_hint` adds which folders may have been meant by `data`; it is empty where there are none.
         raise UserError(
             f"{name} is not in {data}; run {ways}{path_hint(data, f'{name}/{MANIFEST}')}"
         )
@@ -447,7 +454,8 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
     if not rows.num_rows:
         raise UserError(f"the table {name} of {dataset.name} would be empty")
 
-    # `queries` is made with a row for each judged query of a split; `pairs` and `qrels` have no column `id`.
+    # `queries` is made with a row for each judged query of a split, so that no id is twice there; `pairs` and
+    # `qrels` have no column `id`.
     if name in (*SPLIT_TABLES, "corpus"):
         counts = pc.value_counts(rows["id"])
         twice = counts.filter(pc.greater(counts.field("counts"), 1))

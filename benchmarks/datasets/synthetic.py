@@ -97,7 +97,8 @@ def synthetic(
     if dataset.task == "IR":
         tables = _retrieval(dataset, train, evaluation, rng)
     else:
-        # Each of the twelve has the local form of its task's name.
+        # Each of the twelve has the local form of its task's name, so that here the task names the grammar
+        # and the form.
         draw = GRAMMARS[dataset.task]
         sizes = (train, evaluation, evaluation)
         tables = {}
@@ -284,6 +285,7 @@ def _retrieval(
             topic = next(topics)
             query, doc = f"{split}-q{number}", f"{split}-d{number}"
             queries.append({"split": split, "id": query, "text": _question(topic)})
+            # A topic is a colour, a thing and a city: the city is the title.
             title = topic[2] if titled else None
             text = _document(topic, long, rng)
             corpus.append({"id": doc, "title": title, "text": text})
