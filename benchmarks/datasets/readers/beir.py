@@ -97,6 +97,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
                 row["negatives"] = []
             rows.append(row)
 
+    # No pair of the paper's files is left out.
     if dataset.is_own:
         rows = _usable_pairs(rows, inputs)
     # A text that is right for a query in one row must not be trained on as wrong in another.
@@ -236,6 +237,7 @@ def _check_columns(row: Row, others: Sequence[str], files: DatasetFiles) -> None
     # A file may have both pairs and texts that do not belong together, and label which is which. Without the label, a
     # model would be trained on wrong answers.
     for name in JUDGEMENTS["relevance"]:
+        # Without this column it is `none`, which is not among the values below.
         label = str(row.get(name)).lower()
         if label in ("0", "0.0", "-1", "-1.0", "false"):
             raise BadRowError(
@@ -329,6 +331,7 @@ def _joined(path: Path, inputs: ReaderInputs) -> Iterator[Row]:
         doc_ids |= dict.fromkeys(ids)
 
     queries = _query_texts(inputs, query_ids)
+    # Only the documents of these ids, without titles: the table of pairs has a column for the text only.
     docs = _documents(inputs, doc_ids, titles=False)
     for query, *ids in rows_of_ids:
         positive, *negatives = (docs[doc]["text"] for doc in ids)
@@ -403,6 +406,7 @@ def _query_texts(
     for path in inputs.need("queries", "the queries' texts"):
         texts = wanted_texts(path, wanted, inputs.dataset.files)
         for where, identity, _, text in texts:
+            # The value left out above is the title, which is not read of a query.
             if text_of.setdefault(identity, text) != text:
                 raise UserError(
                     f"{where}: the query {identity} has a different text further up"
@@ -429,6 +433,7 @@ def _documents(
         some: whether a note, not an error, says that some of the wanted documents are missing.
     """
     documents: dict[str, Row] = {}
+    # None: all are read. An empty `corpus` also reads all, and stops where they are too many.
     read_ids = wanted if corpus == "judged" else None
     for path in inputs.need("corpus", "the documents' texts"):
         texts = wanted_texts(path, read_ids, inputs.dataset.files)
@@ -499,10 +504,13 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
         titles: whether documents keep their titles.
     """
     dataset = inputs.dataset
-    # The judgements, by split.
+    # The files of these roles are judgements. One's own may have only pairs, some of which then serve as
+    # judgements.
     is_judged = bool(inputs.of("validation") or inputs.of("test"))
     if dataset.is_own and inputs.of("train") and not is_judged:
         return _of_pairs(inputs)
+
+    # The judgements, by split.
     splits = {
         role: judgements(inputs.of(role), dataset.files)
         for role in ("validation", "test")
@@ -567,6 +575,7 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
     # Which queries are held out. At least two: one for each split.
     count = min(_MOST_HELD_OUT, max(2, round(_HELD_OUT * len(query_texts))))
     held_out = random.Random(HALVES_SEED).sample(query_texts, count)
+    # `halve` takes ids; here the texts of the queries stand for them.
     for_validation = halve(held_out)
 
     # Pairs have no ids: each text gets one, and these are the ids by text.

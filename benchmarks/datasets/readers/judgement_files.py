@@ -33,6 +33,7 @@ def judged_pairs(
     The branches below read a JSON object `{query: {document: relevance}}`, then text whose lines need not name their
     columns, then rows with named columns.
     """
+    # A JSON list has rows with named columns: it goes to the last branch, which reads it by itself.
     content = None
     if is_whole_json(path):
         content = json_of(path)

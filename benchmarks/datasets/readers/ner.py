@@ -67,8 +67,8 @@ def sentences(
     Args:
         path: the file.
         labels: the dataset's tags.
-        own: the files of a dataset of one's own, which have two columns, unless its definition says by number which
-            columns are read.
+        own: how the dataset's files are read; it counts only for a dataset of one's own. Such files have two
+            columns, unless the definition says by number which columns are read.
 
     Raises:
         UserError: a line lacks a word or a tag.
@@ -291,12 +291,13 @@ def tag_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
         columns = {**_COLUMNS, **inputs.dataset.files.columns}
         read_rows = rows_of_file(path, inputs.dataset.files, inputs.note)
 
-    # Each sentence's words, and its tags by name.
     # Names that the file itself gives to numbered tags: None until the first row, then empty if it gives none.
     declared: tuple[str, ...] | None = None
 
     # Whether tags are numbers that the file does not name.
     numbered = False
+
+    # Each sentence's words, and its tags by name; and, for messages, its place in the file.
     places = []
     rows: list[Row] = []
     for where, row in read_rows:

@@ -220,7 +220,8 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
         feature = orjson.loads(metadata)["info"]["features"].get(column)
 
     # The names are in the description of the column's type, or, for lists of labels, in that of the type of an entry,
-    # which stands in `feature`, or in a list of one in older versions.
+    # which stands in `feature`, or in a list of one in older versions: {"names": ["neg", "pos"]} of a class,
+    # and {"feature": {"names": ["O", "B-PER"]}} of a list of tags, both with further keys.
     while feature is not None:
         if isinstance(feature, list):
             feature = feature[0]
@@ -394,6 +395,7 @@ def _table_rows(
         first_line, first_size = pieces[0]
         # A line break inside a column: the next line has the rest of that column, so the two count as one.
         columns = sum(size - 1 for _, size in pieces) + 1
+        # The pieces make a row whose first and last line have two columns or more: it is whole, and left out.
         if note and columns == len(header) and min(first_size, len(fields)) > 1:
             cut.append(first_line)
             pieces = []

@@ -164,6 +164,7 @@ def _papers_splits(tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Table],
     if "test" in tables:
         test, tested = "test", "test file given"
     official_train = tables["train"]
+    # Row numbers of the official training set, shuffled; `test` above is the name of a table.
     train, validation = carve(official_train.num_rows)
     splits = {
         "train": official_train.take(pa.array(train)),

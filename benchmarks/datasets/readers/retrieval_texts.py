@@ -111,4 +111,5 @@ def _wanted_rows(path: Path, wanted: Mapping[str, object]) -> Iterator[Text]:
         for row in pq.read_table(path, columns=columns, filters=is_wanted).to_pylist():
             where = f"{path}: row {row[key]}"
             with row_at(where):
+                # Of the columns in `texts` the row has only the first: no other was read.
                 yield where, str(row[key]), _title(row), words_of(row, texts)

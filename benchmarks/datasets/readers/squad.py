@@ -84,6 +84,7 @@ def question_rows(path: Path, inputs: ReaderInputs) -> list[Row]:
             is_impossible = _is_impossible(row)
             says_answers |= "answers" in row or is_impossible
             if not is_impossible:
+                # Answers that are objects have their starts themselves; for texts the row may have them.
                 answers, count_moved = answers_of(
                     row.get("answers"), context, _start_in(row)
                 )
@@ -166,6 +167,7 @@ def answers_of(value: Any, context: str, start: Any = None) -> tuple[list[Row], 
     # Only if all are empty: `_place` refuses a missing text among others.
     if all(map(_is_empty, texts)):
         return [], 0
+    # The list is empty where the file gives no starts at all; None in it stands for an unknown one.
     given_starts: list[int | None] = [_start_number(given) for given in starts]
     if not given_starts:
         given_starts = [None] * len(texts)
@@ -342,7 +344,8 @@ def _questions_in(path: Path, inputs: ReaderInputs) -> Iterator[tuple[str, Row]]
 
         return
 
-    # SQuAD's articles, each with paragraphs, and these with questions.
+    # SQuAD's articles, each with paragraphs, and these with questions. There is no list of articles if the
+    # JSON is an object without a list in `data`, or a single value.
     if not isinstance(articles, list):
         raise UserError(f"{path} is not a SQuAD file: it has no list `data`")
     count = 0

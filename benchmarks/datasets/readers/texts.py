@@ -67,6 +67,8 @@ class Labels:
 
         is_number = text.isdecimal() and not self.declared
         # Also a number that is a name here, as "5" stars: another file may have its numbers in another order.
+        # When all files are read, `ReaderInputs.check_numbers` compares this file with those that name
+        # their numbers.
         self.has_numbers |= is_number
 
         # The file's own name for a number is a name like any other, so the kind stays.
@@ -171,6 +173,7 @@ def _doubt(
         # For each number in the files, the id that is meant if labels are counted from `base`.
         counted_ids = {number: number - base for number in read_ids}
         are_ids = all(0 <= label_id < len(names) for label_id in counted_ids.values())
+        # Counted so, each number is the id of some label, and at least one is another id than was read.
         if counted_ids != read_ids and are_ids:
             numbers = ", ".join(map(str, sorted(read_ids)))
             return (
@@ -197,7 +200,9 @@ def text_rows(
     # pairs a missing second text is an error.
     may_lack_second = "second" not in columns or dataset.form == "SC-value"
 
-    # Empty unless the file names the numbers of its labels.
+    # Empty unless the file names the numbers of its labels, in the schema of Parquet or Arrow. If the
+    # column may have several names, the first one is asked for. The call also keeps the labels' names for
+    # `check_numbers`.
     declared = inputs.declared_names(path, columns[name][0])
     labels = Labels(
         names=dataset.label_names,
