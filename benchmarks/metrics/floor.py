@@ -148,4 +148,5 @@ def with_floor(local_data: LocalDataset) -> Dataset:
     has_rule = headline in ("accuracy", "ndcg_at_10") or dataset.form == "QA"
     if not has_rule:
         return dataset
+    # Two decimals, as the paper's datasets have them.
     return replace(dataset, floor=round(floor_of(local_data), 2))

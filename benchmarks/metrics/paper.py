@@ -60,6 +60,7 @@ def vote_words(predicted: Ints, words: Ints) -> tuple[Ints, Ints]:
     most_votes = np.zeros(len(numbers), dtype=np.int64)
     np.maximum.at(most_votes, pair_word, votes_of_pair)
     winners = votes_of_pair == most_votes[pair_word]
+    # A word with several winners gets one of them here, and the one that counts in the loop below.
     voted = np.zeros(len(numbers), dtype=np.int64)
     voted[pair_word[winners]] = pairs[winners] % n_tags
 

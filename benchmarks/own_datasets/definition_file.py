@@ -252,7 +252,9 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         title=entry.title or name,
         task=kind.task,
         form=kind.form,
-        # The number of the head's outputs. A value needs one, although it has no labels.
+        # In `Dataset`, `labels` is the number of the head's outputs, and `label_names` below has the names. A
+        # value needs one output, although it has no labels. For question answering the number is fixed;
+        # retrieval has none.
         labels=OUTPUTS.get(kind.task, len(labels) or 1),
         trained_on=entry.trained_on or name,
         epochs=entry.epochs,
@@ -262,6 +264,7 @@ def definition_of(name: str, table: Any, where: str, folder: Path) -> Dataset:
         value_range=value_range,
         label_names=labels,
         floor=entry.floor,
+        # `table`, not `settings`: the definition is kept as it is written.
         files=_files_of(entry, kind, table, where, folder),
     )
 

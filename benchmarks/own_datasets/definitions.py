@@ -41,6 +41,7 @@ def known_datasets(definitions: Iterable[Dataset]) -> Registry[Dataset]:
                     f"{definition.files.where}: {name} is not the same dataset as in {earlier.files.where}; rename one"
                 )
         # The release's folders have the paper's names, and options accept names of tasks in place of datasets.
+        # `EXTRA_DATASETS` are further folders that the release's code can write.
         elif earlier is not None or name in EXTRA_DATASETS or name in TASKS:
             raise UserError(
                 f"{definition.files.where}: {name} is one of the paper's names; call your dataset something else"
