@@ -72,7 +72,8 @@ class SequenceFamily(SupervisedFamily):
     def reads(self, dataset: Dataset, longest: int) -> str:
         """Return a sentence with the pattern of a text or pair if there is one: a prompt, or names before two texts."""
         # A pair's texts have names before them: the paper's sets their own, such as Premise, others `Text 1`.
-        # Sets of single texts have `Text 1` as well, which is the default, but never read it.
+        # Sets of single texts have `Text 1` as well, which is the default, but never read it. So a set
+        # without it is one of the paper's pairs, and a pair of one's own is known by its kind only.
         is_pair = dataset.files.content.get("kind") == "pair"
         if dataset.prompt or is_pair or "Text 1" not in dataset.segments:
             pattern = classification_text(dataset, "FIRST", "SECOND")
@@ -104,6 +105,7 @@ class SequenceFamily(SupervisedFamily):
         batches = PaddedBatch.cut(ids, setting.device, setting.pad)
 
         def predict_split(model: TaskModel, device: RunDevice) -> object:
+            # Of each batch the numbers of its rows in the split, and their logits.
             rows, logits = zip(*predict(model, batches, device), strict=True)
             # Batches come longest texts first: sort back into the split's order.
             order = np.argsort(np.concatenate(rows))

@@ -75,7 +75,8 @@ class QuestionAnswering(SupervisedFamily):
         questions = encode_table(table, loaded)
         gold_positions = _gold_positions(questions)
 
-        # Questions whose contexts were cut are tokenised again, now with all windows of their contexts.
+        # Questions whose contexts were cut are tokenised again, now with all windows of their contexts. They
+        # get no gold answers: positions are compared in the rows of `questions` only.
         cut_rows = np.flatnonzero(questions.cut)
         windows = encode_questions(
             loaded.tokenizer,
@@ -174,6 +175,7 @@ def best_span(margins: NDArray[np.float32]) -> tuple[int, int, float]:
     # For each end, the best start is where the sum is lowest before it.
     lowest = np.minimum.accumulate(sums[:-1])
     best_of_end = sums[1:] - lowest
+    # The first end is 1, behind the first token: a span is never empty.
     end = int(np.argmax(best_of_end)) + 1
     start = int(np.argmin(sums[:end]))
     return start, end, float(sums[end] - sums[start])

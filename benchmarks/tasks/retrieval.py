@@ -142,6 +142,7 @@ class Retrieval(Family):
             negatives.extend(texts)
             offsets.append(len(negatives))
 
+        # `reading` puts the prompts before texts, and `read` turns texts into token ids.
         reading = setting.reading
         read = partial(_read, dataset.dataset, setting)
         return ContrastiveObjective(
@@ -182,6 +183,7 @@ class Retrieval(Family):
         # The ids by the paper's protocol. A dataset of one's own has no other reading.
         paper_ids = standard_ids
         if not dataset.dataset.is_own:
+            # As many tokens as model and tokenizer can read; in fine-tuning (`_read`) at most 99 % of them.
             longest = setting.loaded.limits.paper_retrieval
             paper_documents = [paper_document_text(*body) for body in bodies]
             paper_texts = {**queries, _DOCUMENTS: paper_documents}
@@ -248,7 +250,9 @@ class ContrastiveObjective(TrainedRows):
         # `self.rows` lists in order.
         rows = np.searchsorted(self.rows, groups[0])
         n_queries = len(rows)
-        # How the texts are put into passes.
+        # How the texts are put into passes. `texts` has the token ids of the queries, then of their
+        # positives, then of all their negatives; `sizes` are the numbers of texts in the micro-batches that
+        # they make, in this order.
         texts, sizes = self._texts_of(rows)
         passes = device.passes(texts.lengths, sizes, packed=packs(model))
 
@@ -260,6 +264,8 @@ class ContrastiveObjective(TrainedRows):
         # From the order of the passes to that of `texts`: where among the passes' rows each text is.
         order = device.tensor(np.argsort(np.concatenate(passes)))
         embed = partial(self._embed, model, texts, n_queries, device)
+        # `train_positions` are those of one pass, and `graph_factor` says of how many passes activations fit:
+        # of one on a GPU, and of more on a CPU, where passes are small for speed and not for memory.
         most = device.train_positions * device.kind.graph_factor
 
         # One backward pass through all passes.
@@ -286,7 +292,8 @@ class ContrastiveObjective(TrainedRows):
             n_queries: so many of the texts are queries, which come first.
             device: where the model is.
         """
-        # All vectors without activations.
+        # All vectors without activations. `fork_rng` restores the CPU's generator in any case, a GPU's if it
+        # is named.
         gpus = [device.torch_device] if device.kind.gpu else []
         # The generators are restored, so that the second pass draws the same dropout masks as this one.
         with torch.no_grad(), torch.random.fork_rng(gpus):
@@ -341,14 +348,15 @@ class ContrastiveObjective(TrainedRows):
         total = torch.zeros((), device=vectors.device)
         tuning = self.fine_tuning
         # The paper's code computes the loss in parts of a micro-batch's size. In float32 that only changes rounding.
+        # So there, unless micro-batches are to be exact, all queries are in one part (None).
         in_parts = device.precision.autocast or device.exact_micro_batches
-        rows = tuning.micro_batch if in_parts else None
+        queries_of_part = tuning.micro_batch if in_parts else None
 
         # Gradients of all parts are gathered in this leaf, so that there is one backward pass through the encoder.
         leaf = vectors.detach().requires_grad_()
         with device.autocast():
             queries, documents = leaf[:n_queries], leaf[n_queries:]
-            parts = info_nce(queries, documents, tuning.temperature, rows)
+            parts = info_nce(queries, documents, tuning.temperature, queries_of_part)
             # Parts are summed one after the other, as in the paper's code: in bfloat16 the order changes the sum.
             for loss in parts:
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -495,10 +503,12 @@ class RetrievalEvaluator:
         qrels, own = judged.qrels[split], judged.own_documents(split)
         queries, documents = paper[split], paper[_DOCUMENTS]
 
+        # The paper's ranking, of `cutoff` documents as its evaluation reads them.
         # Which of equally similar documents are kept is decided by NumPy's argsort in the paper's code.
         paper_similarities, paper_ranked = rank(
             queries, documents, self.cutoff, as_numpy=True, excluded=own
         )
+        # The standard ranking, of `DEPTH` documents as fine-tuning reads them.
         queries, documents = standard[split], standard[_DOCUMENTS]
         similarities, ranked = rank(queries, documents, DEPTH, excluded=own)
         return RankingPredictions(
@@ -515,6 +525,7 @@ class RetrievalEvaluator:
         self, model: nn.Module, batches: Sequence[PaddedBatch], device: RunDevice
     ) -> Tensor:
         """Return unit vectors (N, H) of the batches' texts, in the order of the rows, on the device."""
+        # Another context than training's `autocast`, outside of which the paper's code evaluates its weights.
         with device.embedding():
             embed = partial(pooled, self.pooling, model)
             outputs = torch.cat([in_halves(embed, batch) for batch in batches])

@@ -90,6 +90,8 @@ class SupervisedObjective(Examples, TrainedRows):
             rows_of_pass = rows[part]
             ids = device.tensor(self.ids.padded(rows_of_pass, self.pad))
             lengths = torch.from_numpy(self.ids.lengths[rows_of_pass])
+            # A class for each token, to be padded as the tokens are; or, as an array, the labels of each
+            # example.
             if isinstance(self.labels, Ragged):
                 labels = self.labels.padded(rows_of_pass, IGNORED).astype(np.int64)
             else:
@@ -117,7 +119,8 @@ class SupervisedObjective(Examples, TrainedRows):
             rows: the examples of a step, micro-batch after micro-batch.
             sizes: number of examples in each micro-batch.
         """
-        # How many labels each example has: one, or one for each labelled token.
+        # How many labels each example has: one, or one for each labelled token. Several labels of a text
+        # count as one, since their loss is a mean over them (`LABELS` in `benchmarks.tasks.classification`).
         counts = np.ones(len(rows), dtype=np.int64)
         if isinstance(self.labels, Ragged):
             for number, row in enumerate(rows):
@@ -171,6 +174,7 @@ class PaddedBatch:
         starts = np.arange(0, len(ids), block)
         widths = np.maximum.reduceat(ids.lengths, starts)
         batches = []
+        # Most positions of a batch, padding included; and what a batch costs besides, counted in positions.
         budget, overhead = device.eval_positions, device.kind.overhead
 
         # A batch has whole blocks, each as large as its rows times its width. The last one may be smaller.
@@ -313,6 +317,8 @@ class SupervisedFamily(Family):
         table = dataset.train.take(rows)
         examples = self.examples(dataset.dataset, table, setting.loaded)
         order = partial(self.order, dataset, setting.fine_tuning)
+        # An objective has the fields of `Examples` (ids, labels, kinds, loss), and those of `TrainedRows`,
+        # named below.
         return SupervisedObjective(
             **vars(examples),
             order=order,
