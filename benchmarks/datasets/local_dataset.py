@@ -303,6 +303,7 @@ def dataset_manifest(data: Path, dataset: Dataset | str) -> Manifest:
     manifest = Manifest.read(path)
     names = table_names(dataset)
     # Somebody may have renamed the folder, or given the definition of this name another kind.
+    # The names of tables can be compared in their order: `Manifest.read` restores that of `FORMS`.
     if manifest.dataset != dataset.name or tuple(manifest.tables) != names:
         raise UserError(
             f"{path} describes {manifest.dataset} with the tables {', '.join(manifest.tables)}, not {dataset.name} "

@@ -131,6 +131,7 @@ class QuestionAnswering(SupervisedFamily):
             # The question with the most tokens is one of those with the most characters. To tokenise all takes longer.
             lengths = np.array(pc.utf8_length(table["question"]))
             descending = np.argsort(-lengths, kind="stable")
+            # The `_LONGEST` questions with the most characters, in the order of the table.
             longest = table.take(np.sort(descending[:_LONGEST]))
             # Encoding raises where a question leaves no room.
             encode_table(longest, loaded)

@@ -330,6 +330,7 @@ class ContrastiveObjective(TrainedRows):
         def add(ids: Ragged, numbers: Iterable[int]) -> None:
             added = [ids[number] for number in numbers]
             texts.extend(added)
+            # The last micro-batch of a kind may be smaller.
             for first in range(0, len(added), size):
                 sizes.append(min(size, len(added) - first))
 
