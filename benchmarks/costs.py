@@ -65,6 +65,7 @@ def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
     # Where the memory is not known, 1,000 GB stand for it: then only the cores are a limit.
     usable_bytes = 0.95e9 * (device.memory_gb or 1e3)
     most = min(cores, int(usable_bytes / run_bytes))
+    # The keys are numbers of runs, the largest first: the first one that is possible is the most.
     for runs in _STEP_SECONDS:
         if runs <= most:
             return runs
@@ -105,7 +106,7 @@ def _run_hours(
     def training_flops(name: str, rows: int) -> float:
         """Return the FLOPs of training on so many rows of a dataset."""
         length = TOKENS[name]
-        # In fine-tuning no position passes the head over the vocabulary.
+        # `predicted` is the share of positions that pass the head over the vocabulary: none in fine-tuning.
         flops_per_token = model_flops_per_token(shape, length=length, predicted=0.0)
         return rows * length * flops_per_token
 
@@ -127,7 +128,7 @@ def _run_hours(
 
     # On long texts the FLOPs decide, at the rate of MLM with 40 % masked, whose speed was measured on an H100. The
     # times for short and for long texts are added whatever the dataset, so the hours are on the high side.
-    tokens = device.tokens_per_second(shape, predicted=0.4)
-    pretraining_rate = tokens * model_flops_per_token(shape, predicted=0.4)
+    tokens_per_second = device.tokens_per_second(shape, predicted=0.4)
+    pretraining_rate = tokens_per_second * model_flops_per_token(shape, predicted=0.4)
     long_texts = flops / (pretraining_rate * _OF_PRETRAINING)
     return (_RUN_SECONDS + short_texts + long_texts) / 3_600

@@ -149,7 +149,8 @@ def packed_batches(widths: NDArray[np.int64], budget: int) -> list[NDArray[np.in
     sums = np.cumsum(widths[order])
     tokens = int(sums[-1]) if len(sums) else 0
     number = -(-tokens // budget)  # rounded up
-    # Cut where the sum of tokens reaches 1/number of all, then 2/number, and so on.
+    # Cut where the sum of tokens reaches 1/number of all, then 2/number, and so on: the item with which the
+    # sum reaches it is the first of the next batch.
     goals = [tokens * part / number for part in range(1, number)]
     batches = np.split(order, np.searchsorted(sums, goals))
     # Two goals within one item cut at the same place: drop the empty batch between them.

@@ -174,8 +174,8 @@ def parse_results(content: bytes) -> tuple[Split, Split]:
     # NumPy counts four times as fast as bytes.count.
     is_quote = np.frombuffer(content, dtype=np.uint8) == ord('"')
     # With more quotes than the six names have, a name may be there twice, which only the strict parser finds.
-    # With exactly as many, a name that is there twice has taken the place of another one, which `_split` then
-    # misses.
+    # With exactly as many, a name that is there twice has taken the place of another one, and `_split`
+    # refuses the file because that other one is not there.
     if np.count_nonzero(is_quote) != _QUOTES:
         try:
             strict_json(content)

@@ -53,8 +53,9 @@ def tag_parts(names: Iterable[str]) -> Parts:
     # Else all of them have to be plain labels. A single letter, as B, may be one; B-LOC is certainly of a scheme.
     typed = [tag for tag, (_, kind) in parts.items() if kind]
     if typed:
-        # Plain labels are mixed with tags, or tags of two schemes. Without a plain label, the first and the
-        # last tag with a type are named.
+        # Plain labels are mixed with tags, or tags of two schemes. The first tag with a type is named, and
+        # with it the first plain label; without a plain label, the last of the other tags. There is another
+        # tag: each letter is of some scheme, so a single tag was returned above.
         without_letter = [tag for tag in tags if tag not in parts]
         others = without_letter or [tag for tag in tags if tag != typed[0]]
         other = others[0] if without_letter else others[-1]
@@ -105,6 +106,8 @@ def to_iob2(tags: Sequence[str], parts: Parts) -> list[str]:
     for tag in tags:
         letter, kind = parts.get(tag, ("", ""))
         continues_type = bool(last_letter) and kind == last_kind
+        # An empty letter is in every text. So this is also true for an O, whose name is not used, and for a
+        # word behind an O, where an entity begins in any case.
         begins = letter in f"B{_ALONE}" or last_letter in _LAST
         name = f"I-{kind}" if continues_type and not begins else f"B-{kind}"
         # A scheme with one type may leave the type out: the tags are then only B and I.

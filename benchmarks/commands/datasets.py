@@ -56,7 +56,8 @@ def fetch(
         # A set that is only evaluated needs the one that is trained on as well.
         wanted += (definition.trained_on, definition.name)
 
-    # Each once, for several sets may be trained on the same one.
+    # Those that are named; else those that --datasets defines, with what they are trained on; else the
+    # paper's twelve. Each once, for several sets may be trained on the same one.
     names = datasets or tuple(dict.fromkeys(wanted)) or tuple(DATASETS)
 
     def print_summary(manifest: Manifest) -> None:
@@ -106,6 +107,7 @@ def import_(
     """
     from benchmarks.datasets import import_files
 
+    # `datasets` are files that define one's own; `dataset` is the name of the one that is converted.
     entry = known_datasets(_read(datasets))[dataset]
     given = {
         "train": train,

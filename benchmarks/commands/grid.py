@@ -72,6 +72,8 @@ class GridOptions:
         # A store keeps the definitions of its datasets, so that later commands need no --datasets.
         stored = stored_definitions(store_of(self.out))
         known = known_datasets([*defined, *stored])
+        # `dataset` has the names that are asked for, `datasets` the files of definitions. Without names, all
+        # that the files define are wanted.
         wanted = self.dataset or [definition.name for definition in defined]
         # Where nothing is wanted, these are the names of all known datasets, those of the store included.
         names = dataset_names(wanted, known)
@@ -136,7 +138,8 @@ class RunOptions(GridOptions, Computation):
         if not Path(self.model).exists():
             model, _, revision = self.model.partition("@")
 
-        # BM25, a ranking by words, has nothing to train.
+        # BM25, a ranking by words, has nothing to train, whatever --steps says: so `steps`, not the option
+        # `self.steps`, counts from here on. None: the paper's number of steps, or a dataset's epochs.
         steps = 0 if self.model == BM25 else self.steps
         if steps == 0:
             others = [name for name in datasets if not known[name].is_own_retrieval]
@@ -168,7 +171,11 @@ class RunOptions(GridOptions, Computation):
         return given | {"model": model, "revision": revision or None}
 
     def _fine_tuning(self, steps: int | None) -> FineTuning:
-        """Return the paper's fine-tuning with what the options change."""
+        """Return the paper's fine-tuning with what the options change.
+
+        Args:
+            steps: the option --steps, but 0 for BM25; None: the option was not given.
+        """
         options = {
             "steps": steps,
             "batch": self.batch,
@@ -294,6 +301,8 @@ def status(
             for dataset in known
             if any(store.touched(name, dataset) for name in models)
         ]
+        # No dataset is touched where the folders of the models hold no run of a known dataset: then all known
+        # ones are shown.
         datasets = tuple(touched) or datasets
 
     # Without --lr or --seed, cells have the runs that `run` was asked for, and any others that are there.
