@@ -75,8 +75,10 @@ def load_base(
     try:
         return _load_with_transformers(folder, {"trust_remote_code": trust_remote_code})
     except UserError:
+        # Already a sentence for the user, as the one on weights that the folder lacks.
         raise
     except Exception as error:  # safetensors and transformers raise kinds of their own
+        # A later hint replaces an earlier one: what the error itself says counts more than the model's type.
         hint = ""
         if model_type not in CONFIG_MAPPING:
             hint = nearest(str(model_type), CONFIG_MAPPING)
@@ -217,6 +219,7 @@ def load_tokenizer(folder: Path, *, from_config: bool = True) -> Any:
             "tokenizer_config.json next to config.json"
         )
 
+    # Whatever is raised in this block becomes a `UserError` with that sentence.
     with refused_as(sentence):
         with contextlib.suppress(FileNotFoundError):
             # Opened only to refuse a file that is too large: transformers would read one of any size. A

@@ -125,7 +125,8 @@ class RunDevice:
             first = 0
             for size in groups:
                 of_group = lengths[first : first + size]
-                # One pass, unless the micro-batch is too large for one.
+                # One pass, unless the micro-batch is too large for one. No overhead is given here: passes are
+                # then as few as the positions allow, and a micro-batch is not cut only to be faster.
                 for part in padded_batches(of_group, self.train_positions):
                     # Rows of a pass in their order, by their numbers within the step.
                     exact.append(first + np.sort(part))
@@ -264,6 +265,7 @@ def choose_device(
     # On a CPU the size of a pass matters for speed only, so evaluation keeps the default in any case.
     eval_positions = kind.positions
     if kind.gpu:
+        # Calls that name no device, as that of the event in `fetch`, then mean this GPU.
         torch.cuda.set_device(torch.device("cuda", number))
         title = torch.cuda.get_device_name(chosen)
         # Evaluation keeps no activations for a backward pass, so more positions fit.

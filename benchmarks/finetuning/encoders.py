@@ -138,7 +138,8 @@ class Encoder(nn.Module):
             lengths: real tokens of each row (B,). On the CPU they are read without waiting for a GPU.
             kinds: token type ids (B, L); left out where the model takes none.
         """
-        # Some row has padding.
+        # With `alone`, padding would change the outputs: where some row has padding, rows of each length are
+        # computed by themselves.
         if self.alone and int(lengths.min()) < ids.shape[1]:
             return self._each_length(ids, lengths, kinds)
         lengths_there = lengths.to(ids.device, non_blocking=True)
@@ -151,6 +152,7 @@ class Encoder(nn.Module):
             if packed_cost(int(lengths.sum()), padded_cost) < padded_cost:
                 return packed_pass(cast(EuroBertModel, self.base), ids, mask)
 
+        # The classes of transformers take as the mask which tokens are real (B, L), as numbers.
         options: dict[str, Tensor | None] = {"attention_mask": mask.long()}
         if isinstance(self.base, EuroBertModel):
             # This package's class takes the mask as attention does: (B, heads, queries, keys).
@@ -207,6 +209,8 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
     batch, width = mask.shape
     # Places of the T real tokens among all positions, rows end to end.
     real = mask.flatten().nonzero().squeeze(1)
+    # None where every token is real: attention is faster without a mask. Else its shape is that of
+    # attention's mask (B, heads, queries, keys).
     attention_mask = None if len(real) == batch * width else mask[:, None, None, :]
 
     def spread(packed: Tensor) -> Tensor:
@@ -216,7 +220,11 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
         return rows.view(batch, width, *packed.shape[1:])
 
     def attend(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
-        """Return attention's output for real tokens, computed in padded rows."""
+        """Return attention's output for real tokens, computed in padded rows.
+
+        `q` and the output have the shape (T, heads, size of a head), `k` and `v` the same with perhaps fewer heads.
+        `layout` is the one that is made below.
+        """
         mixed = dense_attention(
             spread(q),
             spread(k),
@@ -224,8 +232,10 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
             is_causal=layout.is_causal,
             mask=attention_mask,
         )
+        # Rows end to end again, of which the real tokens are taken.
         return mixed.flatten(0, 1).index_select(0, real)
 
+    # With a backend in the layout, each layer hands its queries, keys and values of real tokens to `attend`.
     layout = AttentionLayout(
         is_causal=False, backend=AttentionBackend(name="rows", attend=attend)
     )
@@ -367,6 +377,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     pooler: Any = getattr(base, "pooler", None)
     stand_ins = [None, NoPooler(), pooler]
     if not isinstance(pooler, nn.Module):
+        # Nothing is taken out: below, the base model stays as it is and is tried once.
         pooler = None
         stand_ins = [None]
 
@@ -379,6 +390,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         if not trial.fault:
             break
 
+    # In the last trial, the model and all of its parts looked both ways.
     if trial.both_ways:
         # ALBERT's and BigBird's pooler is only a layer; their class takes the first token and applies the
         # activation, which ALBERT calls `pooler_activation` and BigBird `activation`.
@@ -434,6 +446,9 @@ def input_limits(
     usable = positions
     for table in position_tables(base):
         usable = min(usable, table.num_embeddings - first_position(table))
+    # As in the paper's code (D18): fine-tuning reads 99 % of the positions, and only that of retrieval heeds
+    # the tokenizer's limit. The paper's evaluation of retrieval is not fine-tuning: it reads all that model
+    # and tokenizer can, whatever `max_length` is.
     return Limits(
         labelled=min(max_length, round(_SHARE * positions), usable),
         retrieval=min(max_length, round(_SHARE * smaller), usable),

@@ -194,6 +194,8 @@ class ClassHead(Head):
         # Whatever the class draws while it is made, `fork_rng` puts the global generator back.
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
+        # First something without weights, so that `to_empty` makes memory for the head only. `_States` comes
+        # after it: `to_empty` would also replace the weights of the encoder's pooler.
         setattr(model, model.base_model_prefix, nn.Identity())
         model.to_empty(device="cpu")
         setattr(model, model.base_model_prefix, _States(encoder.pooler))
@@ -254,7 +256,8 @@ def _class_head(
     if kind is None or not is_whole:
         return None
 
-    # Tried once for each class; `encoder.heads` remembers the outcome.
+    # Tried once for each class; `encoder.heads` remembers the outcome: why the encoder cannot have this head,
+    # or nothing if it can.
     if kind not in encoder.heads:
         fault = _fault(encoder, kind, labels, shape)
         encoder.heads[kind] = fault
@@ -275,6 +278,7 @@ def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> 
             stand_in = getattr(head.model, head.model.base_model_prefix)
             stand_in.pooler = copy.deepcopy(encoder.pooler).to("cpu", torch.float32)
         states = torch.zeros(2, 6, encoder.hidden_size)
+        # Two rows of six tokens; of the second row, two are padding.
         logits = head(states, torch.tensor([6, 4]))
     except Exception as error:  # whatever the code of a class may raise
         return f"needs more than hidden states ({type(error).__name__}: {first_line(error)})"
@@ -289,6 +293,7 @@ def sequence_head(
     encoder: Encoder, labels: int, pooling: Pooling, head: HeadName
 ) -> Head:
     """Return the head of a sequence for a number of labels."""
+    # (2, labels): the shape of the logits for two rows, with which `_class_head` tries the head.
     class_head = _class_head(
         encoder, AutoModelForSequenceClassification, labels, (2, labels), head
     )
@@ -308,6 +313,7 @@ def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
     shift = int(getattr(encoder.base.config, PREDICTION_SHIFT, 0))
     if shift:
         return TokenHead(encoder.hidden_size, labels, shift)
+    # The shape of the logits for two rows of six tokens, with which `_class_head` tries the head.
     auto, shape = AutoModelForTokenClassification, (2, 6, labels)
     class_head = _class_head(encoder, auto, labels, shape, head)
     return class_head or TokenHead(encoder.hidden_size, labels)

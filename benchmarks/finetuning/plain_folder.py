@@ -70,6 +70,7 @@ def write_model(
     # Each class that may do is written and loaded again; the first that computes the same is kept.
     for kind, config in _classes(encoder, head, labels, problem):
         state = _state(kind, config, encoder, head)
+        # The class has a weight that encoder and head lack.
         if state is None:
             continue
 
@@ -139,6 +140,7 @@ def _classes(
         kind = mapping.get(type(config), None)
         if kind is not None:
             yield kind, config
+    # `pooling.eurobert` is what EuroBERT's classifier calls the pooling; empty where it does not have it.
     elif isinstance(head, SequenceHead) and head.pooling.eurobert:
         eurobert = config if is_ours else _as_eurobert(config)
         if eurobert is not None:
@@ -183,7 +185,11 @@ def _has_head(kind: Any) -> bool:
 def _state(
     kind: Any, config: Any, encoder: Encoder, head: Head | None
 ) -> dict[str, Tensor] | None:
-    """Return the weights of encoder and head under a class's names; None if the class has other weights than these."""
+    """Return weights of encoder and head under a class's names; None if the class has a weight that both lack.
+
+    A weight of another shape counts as lacking. Weights that the class lacks are left out:
+    `_computes_the_same` shows later whether they matter.
+    """
     # A class with a head holds its base model in an attribute: `bert.` before the names of BERT's weights.
     prefix = f"{kind.base_model_prefix}." if _has_head(kind) else ""
     state: dict[str, Tensor] = {}
@@ -192,6 +198,8 @@ def _state(
 
     # The encoder took the pooler out of its base model (`encoders._make_bidirectional`); the class has it there.
     pooler: Any = encoder.pooler
+    # `FirstToken` is put around the pooler of ALBERT and BigBird, which in their classes is only this linear
+    # layer.
     if isinstance(pooler, FirstToken):
         pooler = pooler.layer
     if pooler is not None:
@@ -311,6 +319,7 @@ def _computes_the_same(
                 wanted, actual = wanted[mask], actual[mask]
             wanted, actual = wanted.float(), actual.float()
             gap = float((wanted - actual).abs().max())
+            # With 1e-6, outputs near 0 have some room for rounding as well.
             largest = float(wanted.abs().max() + 1e-6)
 
             # `not <=` counts nan as a difference.

@@ -222,6 +222,7 @@ def answer_positions(
     if not len(inside):
         return range(0)
     first, last = int(inside[0]), int(inside[-1])
+    # By token of the context's segment, the offset of its first character and that of the one after its last.
     begins, ends = offsets[first : last + 1].T
     start, end = answer
 
@@ -230,13 +231,16 @@ def answer_positions(
         return range(0)
 
     # `later` and `earlier` count tokens from the first one of the context's segment.
-    # The token before the first that begins behind the answer's first character; the last one if none does.
+    # The answer begins with the token before the first that begins behind the answer's first character, or with
+    # the last one if none does. If already the segment's first token begins there, it is the token before the
+    # segment.
     begin = last
     later = np.flatnonzero(begins > start)
     if len(later):
         begin = first + int(later[0]) - 1
 
-    # The token after the last that ends before the answer's end; the first one if none does.
+    # The answer ends with the token after the last that ends before the answer's end, or with the first one if
+    # none does.
     final = first
     earlier = np.flatnonzero(ends < end)
     if len(earlier):
@@ -371,6 +375,7 @@ def _encode_block(
         # Not inside the context: the end of text, which begins at len(context), and empty tokens.
         inside = of_context & (begins < len(context)) & (stops > begins)
         starts.append(np.where(inside, begins, -1))
+        # The context's last token may reach into the end of text: its end is then that of the context.
         within = np.minimum(stops, len(context))
         ends.append(np.where(inside, within, -1))
         is_gold = np.zeros(len(offsets), dtype=bool)

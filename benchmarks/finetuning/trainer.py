@@ -287,6 +287,8 @@ def _backward(
         # Outside of the except clause, whose traceback would keep the activations in memory. Gradients of passes that
         # fitted are dropped, as the whole step is computed again.
         optimiser.zero_grad(set_to_none=True)
+        # An example that is longer than a pass is a pass by itself. Below 8 positions nearly every pass has
+        # one example already, so smaller ones are not tried.
         if smaller < 8:
             raise FineTuningError(
                 "out of memory even in the smallest forward pass; use a device with more memory"
