@@ -112,7 +112,8 @@ class Keeper:
             f"another process is keeping the best run of {key.model} on {key.dataset}"
         )
         with wait_for_lease(lock, what):
-            # Another process may have finished a better run meanwhile.
+            # Lost: the run is the best of its cell, and its weights are not kept. Another process may have
+            # finished a better run meanwhile.
             if not store.is_lost(key):
                 return
             folder = store.kept_folder(key)
@@ -146,6 +147,7 @@ class Keeper:
 
     def _describe(self, key: RunKey, folder: Path, class_name: str) -> None:
         """Write the manifest and the card of an encoder into its folder, where the weights are already."""
+        # A run that was written has a description, unless something else has changed its manifest since.
         made_from = self.request.runs.state(key).description or {}
         record = {
             "model": key.model,
@@ -182,6 +184,7 @@ class Keeper:
 
         # Only retrieval has no head, and so no number of outputs.
         is_retrieval = local.dataset.labels is None
+        # Names of the head's outputs: fixed ones where the data have no labels.
         labels = _OUTPUTS.get(form, local.labels)
         class_name = write_model(
             model.encoder,
@@ -193,7 +196,8 @@ class Keeper:
         )
 
         # Example texts (pairs for QA), which the written tokenizer has to read as the run did. They are
-        # stripped, as the paper's evaluation strips texts of retrieval (D6).
+        # stripped, as the paper's evaluation strips texts of retrieval (D6). For other tasks, too,
+        # the comparison is fair: below, the run's tokenizer reads the same stripped texts.
         first_split = next(iter(local.evaluated().values()))
         examples: list[tuple[str, ...]] = []
         for row in first_split.slice(0, 4).to_pylist():
@@ -210,6 +214,7 @@ class Keeper:
             end = end_of_text(loaded.tokenizer)
             ids_of_run = []
             for example in examples:
+                # Behind the last text: the only one, or the context of a pair.
                 ended = (*example[:-1], example[-1] + end)
                 encoded = loaded.tokenizer(*ended, add_special_tokens=False)
                 ids_of_run.append(encoded["input_ids"])
@@ -257,6 +262,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
         )
 
     for name in request.datasets:
+        # `mode` is sentence-transformers' name for a pooling; empty where that library does not have it.
         chosen = request.reading(name).pooling
         if not POOLINGS[chosen].mode:
             possible = ", ".join(each for each in POOLINGS if POOLINGS[each].mode)
@@ -283,6 +289,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     # One model for each form, written and removed again.
     known = request.known
     sets = {name: load_dataset(request.data, known[name]) for name in request.datasets}
+    # The model is on the CPU in float32, as it was loaded.
     device = choose_device("cpu", "fp32")
     setting = Setting(loaded=loaded, device=device, head=request.head)
 
@@ -293,6 +300,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
         keeper = Keeper(request=request, setting=as_read, sets=sets)
         model = new_model(known[name], loaded.encoder, as_read.pooling, setting.head)
         try:
+            # A new folder next to that path, so in `base`, on the disk on which encoders are kept.
             with temporary_folder(base / "keep") as folder:
                 keeper.write(name, model, folder)
         except SafetensorError as error:
@@ -357,6 +365,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     # The rows of the card's table: scores, then what the encoder was made from.
     dataset = request.known[key.dataset]
     record = record_of(request.runs.folder(key))
+    # A kept run has scores, unless something else has changed its files since.
     validation, test = request.runs.scores(key) or (math.nan, math.nan)
     metric = dataset.headline
     if not dataset.is_own:
@@ -394,6 +403,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     has_head_file = (folder / HEAD_FILE).is_file()
     remedy = "run this command again"
     longest = read_json(folder / "tokenizer_config.json", remedy)["model_max_length"]
+    # Without a number of labels it is a retrieval set, whose encoder makes vectors.
     return Template(template).substitute(
         library="sentence-transformers" if dataset.labels is None else "transformers",
         start=start,
@@ -485,8 +495,8 @@ def _with_queries(
     """
     seeds, queries = by_query.shape
     df = seeds - 1.0
-    # Between the mean scores of two seeds, over samples of the queries. A mean over queries has the covariance
-    # of single queries, divided by their number.
+    # Shape (seeds, seeds): how the mean scores of two seeds would vary together from one sample of queries to
+    # another. Means over queries have the covariance of single queries, divided by their number.
     covariance = np.cov(by_query) / queries
 
     # The queries' part of the variance is what seeds share: the mean covariance of two different seeds. The

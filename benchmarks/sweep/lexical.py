@@ -53,7 +53,8 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
         if request.runs.state(key).done:
             continue
 
-        # Rank, and write a run as after a fine-tuning. "full" is the environment whose lock file is recorded.
+        # Rank, and write a run as after a fine-tuning: `content` has fields of run.json, `texts` the run's other files.
+        # "full" is the environment whose lock file is recorded.
         evaluations = ranked(dataset)
         content, texts = scored_run(evaluations, losses=())
         write_run(
@@ -94,6 +95,7 @@ def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
         "tokenizer": settings,
         "pooling": f"{BM25}, k1 {K1}, b {B}",
         "head": request.head,
+        # The same whatever --precision says, which changes nothing of BM25.
         "precision": "fp32",
         "protocol_version": PROTOCOL_VERSION,
         "results_version": RESULTS_VERSION,
@@ -126,8 +128,8 @@ def _ranked(
         texts: the documents, in the order of the corpus.
         split: `validation` or `test`.
     """
-    # A document whose id a query has as well is the query itself: by the query's row, the place of its own
-    # document.
+    # By number of a query, the number of its own document: of the document that has the query's id, and so is
+    # the query itself.
     own = judged.own_documents(split)
     queries = dataset.queries(split)["text"].to_pylist()
     best_documents, best_scores = [], []
@@ -146,7 +148,9 @@ def _ranked(
     qrels = judged.qrels[split]
     cutoff = FINE_TUNING.cutoff
 
-    # The paper's metric and the standard ones read the same ranking, the paper's metric only its first ten documents.
+    # The paper's metric and the standard ones read the same ranking, the paper's metric only its first ten
+    # documents. `ids` turns numbers of documents into ids; a query's own document gets an empty id, which
+    # counts as irrelevant.
     predictions = RankingPredictions(
         query_ids=list(qrels),
         qrels=qrels,

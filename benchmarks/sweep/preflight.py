@@ -55,6 +55,7 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
         UserError: the first thing that a run would stumble over.
     """
     precision = choose_precision(request.device, request.precision)
+    # `request.sources` also names datasets that are only trained on; `request.datasets` has those to score.
     sources = progress(request.sources, "checking data", unit="dataset")
     sets = {name: load_dataset(request.data, request.known[name]) for name in sources}
     for dataset in sets.values():
@@ -89,6 +90,7 @@ def check_labels(dataset: LocalDataset) -> None:
     """Refuse a dataset whose number of labels is not the number of the head's outputs."""
     entry = dataset.dataset
     number = len(dataset.labels)
+    # `label` is the column with the labels of a form's examples; None for forms whose examples have none.
     if FORMS[entry.form].label is not None and number != entry.labels:
         names = ", ".join(dataset.labels)
         raise UserError(
@@ -161,6 +163,7 @@ def dry_run(
     # Retrieval, which has no labels, has limits of its own in fine-tuning and in the paper's evaluation.
     if dataset.dataset.labels is None:
         length = max(limits.retrieval, limits.paper_retrieval)
+    # An empty text has no tokens to repeat, so a letter stands for it.
     tokens = loaded.tokenizer(text or "a", add_special_tokens=False)["input_ids"]
 
     # The tokenizer may know nothing of a text, and give no token.
@@ -215,6 +218,7 @@ def run_bytes(
         positions: positions of the largest pass of a run.
     """
     parameters = [*encoder.parameters()]
+    # Addresses in memory, by which a saved tensor is known to be a weight.
     weights = {parameter.untyped_storage().data_ptr() for parameter in parameters}
     # Bytes of each saved storage by its address: several tensors may be views of one storage.
     saved: dict[int, int] = {}
@@ -258,7 +262,8 @@ def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     encoder = setting.loaded.encoder
     few = np.arange(min(4, len(texts)))
 
-    # Padded with 0: any id will do, as the lengths tell what is real.
+    # Padded with 0: any id will do, as the lengths tell what is real. The other 0 is the smallest width: the
+    # longest of these texts decides the width.
     padded = torch.from_numpy(ids.padded(few, 0, 0)).long()
     lengths = torch.from_numpy(ids.lengths[few])
     seconds_per_token = 0.0
@@ -304,6 +309,7 @@ def validate(request: RunRequest) -> Iterator[str]:
         f"memory of each parallel run (--workers): {model_size} for weights, gradients and optimiser in "
         f"{precision.name}, {activations_size} for the activations of {positions:,} token positions (--positions)"
     )
+    # The model is on the CPU in float32, as it was loaded.
     device = choose_device("cpu", "fp32")
     setting = Setting(loaded=loaded, device=device, fine_tuning=request.fine_tuning)
     for dataset in sets:

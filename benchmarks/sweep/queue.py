@@ -227,6 +227,8 @@ def _work(
     seconds = 0.0
     for job in _twice((*jobs[first:], *jobs[:first])):
         prepared = None
+        # The runs of one fine-tuning, one for each dataset: they share a learning rate and a seed, so the
+        # folder name of the first stands for all.
         for runs in job.fine_tunings:
             if stop():
                 return

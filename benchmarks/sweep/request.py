@@ -136,9 +136,10 @@ class RunRequest(Computation):
                 "mean, first or last"
             )
 
-        # --max-length is at its default: the model's own length counts.
+        # --max-length is at its default: the model's own length counts, where the model's folder says one.
         if longest == FINE_TUNING.max_length:
             longest = made.longest or longest
+        # Without --prompts, those of the model's maker.
         query, document = self.prompts or (made.query, made.document)
 
         # Where the vector is the last token's although the maker did not mean it to be, texts have to end in

@@ -89,7 +89,8 @@ class RunJob:
             if before is None:
                 return False
 
-            # `before` where this job has no description of the dataset: nothing shows a change then either.
+            # A job without a description of the dataset does not show a change either: then `before` is
+            # compared with itself.
             now = self.descriptions.get(key.dataset, before)
             return first_difference(before, now) is not None
 
@@ -183,6 +184,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
     """
     # The data.
     known = request.known
+    # `sources` also names datasets that are only trained on; `request.datasets` has those to score.
     data_hashes: dict[str, str] = {}
     for name in request.sources:
         try:
@@ -236,6 +238,7 @@ def descriptions(request: RunRequest) -> dict[str, dict[str, Any]]:
 def _reading(request: RunRequest, name: str) -> dict[str, Any]:
     """Return the pooling and, for a retrieval set of one's own, how its texts are read."""
     reading = request.reading(name)
+    # The look-up refuses the name of a pooling that is not there.
     pooling = {"pooling": POOLINGS[reading.pooling].name}
     if not request.known[name].is_own_retrieval:
         return pooling
@@ -269,7 +272,7 @@ def check_finished(
     Raises:
         UserError: a run was made from something else, or does not say what it was made from.
     """
-    # The same in all descriptions of a request.
+    # Weights and tokenizer are the same in all descriptions of a request, so that the first one tells them.
     any_description = next(iter(wanted.values()))
     of_model = {name: any_description[name] for name in _OF_MODEL}
     for dataset in request.known.values():
@@ -291,6 +294,7 @@ def check_finished(
                     f"{redacted(request.model)} would give the same results; use a different --name or --out"
                 )
 
+            # What has changed: the field, its value in the run, and its value now; None if nothing has.
             before = state.description
             if now is None:
                 before_of_model = {name: before.get(name) for name in _OF_MODEL}

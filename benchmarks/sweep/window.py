@@ -55,6 +55,7 @@ def window_cuts(dataset: LocalDataset, setting: Setting) -> str:
         # Only rows with more bytes than the limit are tokenised: no text has more tokens than bytes.
         long = table.filter(pa.array(may_be_cut, pa.bool_()))
         if long.num_rows:
+            # One number for each input that is cut: how many answers or entities it loses.
             for losses in _losses(entry, long, dataset.labels, setting, limit):
                 cut += 1
                 lost += losses
@@ -84,7 +85,7 @@ def _losses(
     """
     loaded = setting.loaded
     if entry.task == "QA":
-        # Cut at the limit of the model's labelled inputs, which is `limit` here.
+        # Cut at the limit of the model's labelled inputs, which is `limit` here; a row is a question.
         questions = encode_table(table, loaded)
         for row, answers in enumerate(table["answers"].to_pylist()):
             if questions.cut[row]:
@@ -95,7 +96,8 @@ def _losses(
         parts = tag_parts(labels)
         _, words = encode_words(loaded.tokenizer, sentences, limit)
         for row, ids in enumerate(table["tags"].to_pylist()):
-            # Words are numbered from 0, so the highest number of a token's word tells how many words are read.
+            # Words are numbered from 0, so the highest number of a token's word tells how many words are
+            # read. With -1, the number of no word, none is read; so it is for a row without any token.
             words_read = int(words[row].max(initial=-1)) + 1
             if words_read < len(sentences[row]):
                 tags = to_iob2([labels[number] for number in ids], parts)

@@ -168,7 +168,8 @@ class Prepared:
             for key in keys:
                 words.append(self._evaluate(key, model, tuned, seconds))
         except FineTuningError as error:
-            # `words` has one entry for each evaluated dataset; the runs on the others have failed.
+            # `words` has one entry for each evaluated dataset; the runs on the others have failed. Of these,
+            # a run that was done before, and is repeated only for its weights, keeps the results that it has.
             for key in keys[len(words) :]:
                 if not self._is_done(key):
                     self._write(key, {"status": "failed", "reason": str(error)}, {})
@@ -185,6 +186,7 @@ class Prepared:
         start = time.perf_counter()
         evaluations = evaluator(model, setting.device)
         seconds = time.perf_counter() - start
+        # Fields of run.json that say the scores, and the texts of the run's other files.
         scored, texts = scored_run(evaluations, losses=tuned.losses)
 
         # A run that is already done is repeated only for its weights, and keeps the results that were written.
@@ -225,6 +227,7 @@ class Prepared:
         """Keep the model of a run that is written, where that is wanted; return the run's scores in words."""
         if self.keeper is not None:
             self.keeper.keep(key, model)
+        # A run that was written has scores, unless something else has changed its files since.
         scores = self.job.request.runs.scores(key) or (math.nan, math.nan)
         means = []
         for split, score in zip(SCORED_SPLITS, scores, strict=True):
@@ -351,6 +354,7 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
 
     # Tokens and batches, and what keeps weights.
     training = sets[job.trained_on]
+    # The seeds decide which training examples the runs use: no others are tokenised.
     seeds = sorted({key.seed for key in todo})
     objective = objective_of(training, setting, seeds)
 
