@@ -77,6 +77,7 @@ def prepare(
             )
         return
 
+    # msmarco has the pairs that a model is trained on before nq is scored.
     datasets = (*TUNED, "msmarco")
     for part in ("text", *datasets):
         if not (data / part).is_dir():
@@ -89,7 +90,8 @@ def prepare(
     texts = [document.text for document in documents]
     train_tokenizer(texts, _VOCAB).save(study / "tokenizer")
 
-    # Which model of the study stands in the place of which of the paper's, as in the runs that the package contains.
+    # Which model of the study stands in the place of which of the paper's, as in the runs that the package
+    # contains. The words after the path say what to do if the file is damaged.
     stand_ins = read_json(EXAMPLES["curves"].parent / STAND_INS, "restore it")
     # The shipped logs and floors belong to the shipped runs, not to those that will be made. A floor is what
     # the best prediction scores that reads no input.

@@ -40,9 +40,11 @@ def package(study: Path, example: Path) -> None:
     for path in (table, manifest_path(table)):
         shutil.copyfile(path, example / path.name)
     stand_ins = read_json(study / STAND_INS, "prepare the study again")
+    # `logs` is the folder of the logs that are written below, relative to the file.
     content = json.dumps({**stand_ins, "logs": "logs"}, indent=1)
     write_text(example / STAND_INS, f"{content}\n")
     copied_rows = []
+    # Each stage has a folder with its log.
     for log in sorted((study / "pretraining" / "stages").glob(f"*/{LOG}")):
         rows = read_log(log)
         validated_steps = {row["step"] for row in rows if row["split"] == "validation"}
