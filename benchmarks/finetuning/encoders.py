@@ -222,7 +222,7 @@ def packed_pass(base: EuroBertModel, ids: Tensor, mask: Tensor) -> Tensor:
     def attend(q: Tensor, k: Tensor, v: Tensor, layout: AttentionLayout) -> Tensor:
         """Return attention's output for real tokens, computed in padded rows.
 
-        `q` and the output have the shape (T, heads, size of a head), `k` and `v` the same with perhaps fewer heads.
+        `q` and the output have the shape (T, heads, size of a head), `k` and `v` perhaps with fewer heads.
         `layout` is the one that is made below.
         """
         mixed = dense_attention(

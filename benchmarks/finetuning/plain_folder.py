@@ -185,7 +185,7 @@ def _has_head(kind: Any) -> bool:
 def _state(
     kind: Any, config: Any, encoder: Encoder, head: Head | None
 ) -> dict[str, Tensor] | None:
-    """Return weights of encoder and head under a class's names; None if the class has a weight that both lack.
+    """Return encoder's and head's weights under a class's names; None if the class has one that both lack.
 
     A weight of another shape counts as lacking. Weights that the class lacks are left out:
     `_computes_the_same` shows later whether they matter.

@@ -231,16 +231,16 @@ def answer_positions(
         return range(0)
 
     # `later` and `earlier` count tokens from the first one of the context's segment.
-    # The answer begins with the token before the first that begins behind the answer's first character, or with
-    # the last one if none does. If already the segment's first token begins there, it is the token before the
-    # segment.
+    # The answer begins with the token before the first that begins behind the answer's first character, or
+    # with the last one if none does. If already the segment's first token begins there, the answer begins with
+    # the token before the segment.
     begin = last
     later = np.flatnonzero(begins > start)
     if len(later):
         begin = first + int(later[0]) - 1
 
-    # The answer ends with the token after the last that ends before the answer's end, or with the first one if
-    # none does.
+    # The answer ends with the token after the last that ends before the answer's end, or with the first one
+    # if none does.
     final = first
     earlier = np.flatnonzero(ends < end)
     if len(earlier):

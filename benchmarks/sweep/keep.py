@@ -196,8 +196,8 @@ class Keeper:
         )
 
         # Example texts (pairs for QA), which the written tokenizer has to read as the run did. They are
-        # stripped, as the paper's evaluation strips texts of retrieval (D6). For other tasks, too,
-        # the comparison is fair: below, the run's tokenizer reads the same stripped texts.
+        # stripped, as the paper's evaluation strips texts of retrieval (D6). The comparison is
+        # fair for other tasks as well: below, the run's tokenizer reads the same stripped texts.
         first_split = next(iter(local.evaluated().values()))
         examples: list[tuple[str, ...]] = []
         for row in first_split.slice(0, 4).to_pylist():
