@@ -309,6 +309,8 @@ def load_model(
     check_model(folder)
     # Its tokenizer and its weights.
     tokenizer = load_tokenizer(folder)
+    # `missing` has the names of weights of its class that the folder lacks. `part` is empty, but for the
+    # encoder of an encoder-decoder, of which it says so.
     base, missing, part = load_base(folder, trust_remote_code=trust_remote_code)
     try:
         embedding: Any = base.get_input_embeddings()  # type: ignore[operator]

@@ -232,8 +232,8 @@ def answer_positions(
 
     # `later` and `earlier` count tokens from the first one of the context's segment.
     # The answer begins with the token before the first that begins behind the answer's first character, or
-    # with the last one if none does. If already the segment's first token begins there, the answer begins with
-    # the token before the segment.
+    # with the last one if none does. If already the segment's first token begins there, the answer begins
+    # with the token before the segment.
     begin = last
     later = np.flatnonzero(begins > start)
     if len(later):

@@ -53,8 +53,8 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
         if request.runs.state(key).done:
             continue
 
-        # Rank, and write a run as after a fine-tuning: `content` has fields of run.json, `texts` the run's other
-        # files. "full" is the environment whose lock file is recorded.
+        # Rank, and write a run as after a fine-tuning: `content` has fields of run.json, `texts` the run's
+        # other files. "full" is the environment whose lock file is recorded.
         evaluations = ranked(dataset)
         content, texts = scored_run(evaluations, losses=())
         write_run(

@@ -159,6 +159,7 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
         for (lr, seed), keys in best_runs.items():
             names = tuple(key.dataset for key in keys)
             narrowed = replace(request, datasets=names, lrs=(lr,), seeds=(seed,))
+            # These runs are done, and the job repeats them all the same.
             again = frozenset(keys)
             lost.append(replace(job, request=narrowed, datasets=names, again=again))
 

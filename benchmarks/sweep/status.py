@@ -62,12 +62,12 @@ def cell_status(
         others: whether the cell has instead the runs that `run` was asked for, if the store says so, and any other
             runs that are in the store.
     """
-    known = store.known[dataset]
-    keys = cell_keys(model, known, lrs, seeds)
+    definition = store.known[dataset]
+    keys = cell_keys(model, definition, lrs, seeds)
     if others:
         asked_keys = []
         for lr, seed in sorted(store.asked(model, dataset)):
-            asked_keys += cell_keys(model, known, [lr], [seed])
+            asked_keys += cell_keys(model, definition, [lr], [seed])
         found = store.found(model, dataset)
         # Each run once.
         keys = list(dict.fromkeys([*(asked_keys or keys), *found]))
