@@ -86,7 +86,7 @@ GROUPS: Mapping[str, Mapping[str, Verb]] = {
         "container verify": Verb("container.commands:verify", "Compare an image with its record and the locks"),
     },
 }  # fmt: skip
-"""Every command by its words; two rooms that share a verb have their name before it."""
+"""Every command by its words: one word, or a room and a verb that would not say enough without it."""
 
 DAILY = {
     "figure",
@@ -148,6 +148,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         return 0
 
     # What is left without the options of the list: the words of a command, if there are any.
+    # `words` keeps the options, since a command that is called gets its --help from there.
     wanted = [word for word in words if word not in ("--help", "-h", "--all")]
     # Without a command, list all commands. The list is the help of a program that is made for it (`_list`).
     if not wanted:
@@ -161,6 +162,7 @@ def main(argv: Sequence[str], prefix: str = "python -m clm_or_mlm") -> int:
         groups = {f"Commands of {room}": verbs}
         return call(_list(f"{prefix} {room}", groups, every=True), ["--help"])
 
+    # Commands of two words are not found here: none of them is one of `_SMALL`.
     command = COMMANDS.get(words[0])
     if command is not None and command.function.startswith(_SMALL):
         # Imports and drawings stay in memory until the end: looking for garbage among them takes a tenth of the time.
@@ -191,6 +193,7 @@ def app_of(words: Sequence[str] = (), prefix: str = "clm-or-mlm") -> App:
     # The rooms that have verbs, each once; keys of a dict keep the order, in which help lists them.
     rooms = dict.fromkeys(name.partition(" ")[0] for name in COMMANDS if " " in name)
     for name, command in COMMANDS.items():
+        # A command that is also the name of a room (`workflow`) is added below, as that room's `default`.
         if " " not in name and name not in rooms:
             # cyclopts imports a function that is given as `module:function` when it is called.
             app.command(command.function, name=name)
@@ -276,8 +279,8 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
         raise UserError(f"unknown command {first!r}; use `{prefix} {wanted}`")
     rooms = {command.function.partition(".")[0] for command in COMMANDS.values()}
 
-    # `analysis scores`: a room is named only before a verb that two rooms share. A room that is a command itself
-    # (`workflow`) takes the second word as its argument.
+    # `analysis scores`: the second word is a command by itself, before which no room is named. A room that is
+    # a command itself (`workflow`) takes the second word as its argument.
     is_only_room = first in rooms and first not in COMMANDS
     if is_only_room and words[1:] and words[1] in COMMANDS:
         typed = " ".join(words[:2])

@@ -205,6 +205,8 @@ def table(
     rows = []
     for row_of_table in built.cells:
         for cell in row_of_table:
+            # A cell that the paper does not print has no published value; one without runs has no recomputed
+            # one.
             published, ci95 = cell.published or (nan, nan)
             mean, low, high = cell.recomputed or (nan, nan, nan)
             scores_of_cell = (published, ci95, mean, low, high)
@@ -441,7 +443,8 @@ def plan(
         steps = (stage.first_step, stage.end)
         rows.append((stage.name, objective, *steps, costs.tokens, costs.gpu_hours))
 
-    # `start` is the first step: the column keeps the name that callers read.
+    # The column `start` holds `first_step`, the first step of the stage, and `end` the step after its last
+    # one. Callers read the columns by these names.
     columns = ["stage", "objective", "start", "end", "tokens", "gpu_hours"]
     return pd.DataFrame(rows, columns=columns).set_index("stage")
 

@@ -134,9 +134,13 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
 
 def _study_remedy(damaged: Path) -> str:
     """Return how a study makes a damaged file or folder again; empty text where the verdict says all."""
+    # The folder of a study, known by its record of the workflow, may be the damaged one itself or any around
+    # it.
     for study in (damaged, *damaged.parents):
         if (study / WORKFLOW).is_file():
             names = damaged.relative_to(study).parts
+            # How many of these names lead to what is removed: two for analysis/table10, one for shards; 0 for
+            # what the workflow does not make.
             length = _STUDY_PARTS.get(names[0], 0) if names else 0
             if length:
                 part = study.joinpath(*names[:length])
@@ -307,6 +311,7 @@ def _shards(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
         yield Verdict("damaged", folder, problem)
     if not problems:
         yield Verdict("whole", folder, "all files match the manifest")
+    # `verify_shards` looks at these two as well, besides the files that the manifest lists.
     compared |= {folder / MANIFEST, folder / PROVENANCE}
 
     # A damaged manifest lists no files; `verify_shards` has named this error already.
@@ -334,6 +339,7 @@ def _stage(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
     again = _train_again(folder)
     state: dict[str, Any] = {}
     for checkpoint in complete:
+        # `FILES_OF` has the names of a checkpoint's files: weights, optimizer and state.
         compared |= {checkpoint.path / name for name in checkpoints.FILES_OF}
         try:
             # The last state that can be read stays, for the log.
@@ -366,6 +372,7 @@ def _train_again(stage: Path) -> str:
     removed first.
     """
     words = [_TRAIN_AGAIN]
+    # The folder of a stage is OUT/stages/NAME.
     out = stage.parent.parent
     for model in sorted((out / "models").glob("[!.]*")):
         # A manifest that is damaged or another program's does not say from which stages its model was made.
@@ -397,18 +404,21 @@ def _stage_log(
     # Rows are written only while a stage is trained, so that lost rows need the stage to be trained again.
     remedy = f"to have all rows, remove its folder, then {_train_again(folder)}"
     if faults:
+        # One fault is printed, since the remedy is the same for all.
         kind = "damaged" if log.exists() else "missing"
         sentence = f"{faults[0]}; a model is exported with what is there; {remedy}"
         yield Verdict(kind, log, sentence)
         return
 
-    # Without a state to say where the stage began, it is taken to have begun just before the log's first row.
-    first_step = min(steps, default=1) - 1
+    # Stages count steps from 0 and logs from 1: the number of a stage's first step is that of the last row
+    # before it. Without a state to say where the stage began, it is taken to have begun just before the log's
+    # first row; without rows, at the very beginning.
+    start = min(steps, default=1) - 1
     if state:
         # A state lists all stages that led to its checkpoint, this one last.
-        first_step = state["stages"][-1]["start"]
+        start = state["stages"][-1]["start"]
 
-    lacking = _steps_without_row(sorted(set(steps)), first_step, last_step)
+    lacking = _steps_without_row(sorted(set(steps)), start, last_step)
     if lacking:
         which = f"{len(lacking)} rows of the steps {lacking[0]} to {lacking[-1]}"
         sentence = (
@@ -440,6 +450,7 @@ def _steps_without_row(steps: Sequence[int], start: int, end: int) -> list[int]:
     every = end + 1
     if distances:
         [(every, _)] = distances.most_common(1)
+    # The smallest multiple that is above `start`.
     first_multiple = every * (start // every + 1)
     expected = range(first_multiple, end + 1, every)
     with_row = set(steps)
@@ -459,6 +470,7 @@ def _check_model(folder: Path, compared: set[Path]) -> str:
     )
 
     remedy = _MODEL_AGAIN
+    # Files that have no hash are named in the sentences, so `check` need not name them again.
     compared |= {path for path in folder.rglob("*") if path.is_file()}
     manifest = check_model(folder, remedy)
     if manifest is None:
@@ -510,6 +522,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
     # authors' release have no hashes.
     unsealed_runs = 0
     run_store = RunStore(store, datasets)
+    # A cell holds the runs of one model on one dataset; `key` names a run, with its learning rate and seed.
     for cell in scan.cells:
         for key in cell.runs.values():
             path = scan.results / key.folder
@@ -560,6 +573,7 @@ def _check_kept(folder: Path, compared: set[Path]) -> str:
 
     check_files(folder, files, _KEEP_AGAIN)
     sentence = f"{len(files)} files match the manifest"
+    # `kept_files` are these `files`, the manifest itself, and the card as long as nobody has changed it.
     others = strangers(folder, kept_files(folder))
     if others:
         sentence += f"; changed or not of --keep: {first_of(others)}"

@@ -147,7 +147,8 @@ def _make(inputs: FigureInputs, out: Path) -> Reproduction:
     )
     write_text(out / PAGE, page)
 
-    # The provenance, with the hash of every other file.
+    # The provenance, with the hash of every other file. The page is not in `made`, which are the files that
+    # it links to.
     hashes = {}
     for name in (*outcome.made, PAGE):
         if name != PROVENANCE:

@@ -99,7 +99,8 @@ def study_document(
         price: price of an hour of the device; None: no money is counted.
     """
     document = plan_document(plan, device=device, price=price)
-    # How many pretrainings each arm has, by the name of the arm.
+    # How many pretrainings each arm has, by the name of the arm. `arm_of` returns this name and the
+    # pretraining's seed.
     arms = Counter(arm_of(model.name)[0] for model in plan.models)
 
     # One arm: nothing is compared.
@@ -168,7 +169,8 @@ def study_document(
 def hours_of_tuning(plan: Plan, comparison: PlannedComparison, device: Device) -> float:
     """Return the hours that fine-tuning all compared models takes, in hours of one GPU."""
     models_of_size = Counter(model.size for model in plan.models)
-    # A model that others start from has their size. It is compared with them, so it is fine-tuned once as well.
+    # A model that others start from has their size. It is compared with them, so it is fine-tuned once as
+    # well: `update` adds one to the count of each size in the set.
     sizes_of_starts = {model.size for model in plan.models if model.start}
     models_of_size.update(sizes_of_starts)
     hours = 0.0
@@ -208,6 +210,7 @@ def smallest_differences(
         sd = largest.sd
         measured_on = f"{largest.network}, {largest.score}, {largest.pretrainings} pretrainings, {largest.where}"
 
+    # Each dataset is one test of those that are adjusted together.
     study = PlannedStudy(
         seeds=comparison.seeds,
         pretrainings=pretrainings,

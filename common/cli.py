@@ -188,7 +188,8 @@ def _in_a_sentence(app: App) -> Iterator[None]:
 def _sentence_on(error: CycloptsError) -> str:
     """Return what is wrong with the words of a command, without a full stop."""
     if isinstance(error, UnknownCommandError):
-        # Worded here: the library would import all commands to list them.
+        # Worded here: the library would import all commands to list them. By its type, each field of the
+        # error that is read here may be None.
         word = (error.unused_tokens or [""])[0]
         meant = _OTHER_WORDS.get(word, word)
         commands = list(error.app or ())  # a program yields the names of its commands
@@ -221,7 +222,8 @@ def _not_a_number(error: CoercionError) -> str:
     kind = "a whole number" if error.target_type is int else "a number"
     example = ""
 
-    # A number with what people write behind it: 1Bn, 2.4 M, 500 tokens.
+    # A number with what people write behind it: 1Bn, 2.4 M, 500 tokens. A word that is not in `_SUFFIXES`,
+    # such as tokens, is only a unit: the number stays as it is.
     match = re.fullmatch(r"([-+]?\d+(?:\.\d+)?)\s*([a-z]*)", word, re.IGNORECASE)
     if match is not None:
         number = float(match[1]) * _SUFFIXES.get(match[2].lower(), 1)

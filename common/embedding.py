@@ -227,6 +227,7 @@ def _as_listed(
         if not is_known or name != expected:
             others.append(name)
 
+    # Of `folder`, not of `root`: each transformer has its own limits.
     limits = _content(folder / LIMITS)
     return Embedding(
         pooling=", then ".join([pooling, *others]),
@@ -256,9 +257,11 @@ def _pooling(config: Mapping[str, Any], *, has_prompts: bool) -> str:
         modes = []
         for key, value in config.items():
             switch = _OLDER.fullmatch(key)
+            # The word of the switch, without `_token` or `_tokens`, is that of the newer spelling.
             if switch is not None and value:
                 modes.append(switch[1])
 
+    # A folder that does not say is read by the mean.
     if not modes:
         modes = "mean"
     mode = modes if isinstance(modes, str) else " and ".join(modes)

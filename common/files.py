@@ -67,6 +67,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     temporary = target.with_name(temporary_name(target.name))
     # Where the folder that is there now goes while the new one takes its place.
     old = temporary.with_name(f"{temporary.name}{_OLD}")
+    # Outside the `try` below: before the temporary folder is made, nothing has to be removed or moved back.
     with _named(path, also=temporary):
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(target.parent, target.name)

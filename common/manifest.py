@@ -246,6 +246,8 @@ def check_outputs(
         UserError: the sentence names the others' files.
     """
     ours = {} if record is None else written_by(record)
+    # Given as `among`, `contents` stands for its keys: only files in the places of those to be written are
+    # looked at.
     others = strangers(folder, ours, contents)
     if others:
         # A killed call may have written files before their record: files that are the same bytes are ours. So
@@ -271,6 +273,7 @@ def outputs_folder(folder: Path, record: str = "") -> Iterator[Path]:
         UserError: files of others are in the way (`check_outputs`); nothing was moved.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    # A hidden folder inside of `folder`, so on its file system: the moves at the end are renames.
     with temporary_folder(folder / "made") as making:
         yield making
         contents = {}
@@ -369,6 +372,7 @@ class VerifiedFile:
             if state != self._seen:
                 # Should the file turn out damaged, nothing of it counts as compared.
                 self._seen = None
+                # Device, inode, size and time of the last change.
                 _, _, size, _ = state
                 if self.bytes not in (-1, size):
                     raise DamagedError(f"it has {size} bytes instead of {self.bytes}")

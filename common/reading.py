@@ -162,6 +162,7 @@ def text_of(
     Raises:
         UserError: it is no text, or in another encoding; file, line and byte are named.
     """
+    # Only the beginning of a file says what the file is, and may have a mark; later lines do not.
     if line == 1:
         refuse_binary(name, content, rows=rows, packed=packed)
         encoding = encoding_of(content)

@@ -255,7 +255,8 @@ def _place_of(kind: type, parts: tuple[int | str, ...]) -> _Place:
 
         # In a file, a group's settings stand among those around them: the group is not a table.
         if not _is(hint, Group):
-            # What was the key so far is a table that has the new key.
+            # What was the key so far is a table that has the new key. At first there is neither table nor
+            # key, and `strip` takes off the dot beside an empty name.
             tables = f"{tables}.{key}".strip(".")
             key = part
 

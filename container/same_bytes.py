@@ -144,6 +144,7 @@ def normalise(image: Path, seconds: int) -> None:
         # Left out are the id and the two times, which get new values. In `numbers` are the six others: of
         # descriptors, of their table and of the data.
         launch, magic, version, machine, _, _, _, *numbers = _HEADER.unpack(head)
+        # Free and all descriptors; offset and size of their table; offset and size of the data.
         _, n_descriptors, table, _, data, _ = numbers
         file.seek(table)
         descriptors = [_Descriptor.read(file) for _ in range(n_descriptors)]
@@ -200,6 +201,7 @@ class _Descriptor:
     def read(cls, file: BinaryIO) -> _Descriptor:
         """Read a descriptor from where the file stands, and move behind it."""
         fields = _DESCRIPTOR.unpack(file.read(_DESCRIPTOR.size))
+        # In the order of `_DESCRIPTOR`. `ids` is a list of three; a type checker wants the tuple spelt out.
         kind, is_used, *ids = fields[:5]
         offset, size, padded_size = fields[5:8]
         return cls(

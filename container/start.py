@@ -244,6 +244,7 @@ def refuse_fewer_gpus(
             f"this job was given {wanted} GPU(s), but torch cannot be asked for them: {last_line}"
         )
 
+    # The five lines that `_COUNT` prints; after the last line break, `split` gives an empty text more.
     count, torch, cuda, hip, why = answer.stdout.split("\n")[:5]
     # torch's own advice, which begins with Please, is left out.
     why = why.partition(" Please ")[0].rstrip(".")

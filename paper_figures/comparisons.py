@@ -132,6 +132,7 @@ def _clearly_above(
         if pair_of_finding is None:
             is_above.append(is_above_here[task, first, second])
         else:
+            # `ahead` is the model that the finding counts as clearly ahead; empty where neither is.
             is_above.append(pair_of_finding.ahead == first)
 
     return is_above

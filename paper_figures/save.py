@@ -189,6 +189,7 @@ class DrawnFigure:
         for ending, text in texts.items():
             content_of_ending[ending] = text.encode("utf-8")
         stem = file_stem(self.spec.name)
+        # Contents by path, as they are written; hashes by name, as the provenance lists them.
         files = {}
         hashes = {}
         for ending, content in content_of_ending.items():

@@ -86,6 +86,7 @@ class TableRow:
         if "differs" in agreements:
             return "differs"
         # Scores of other networks or metrics are not compared; that they are there still tells that a cell has runs.
+        # The audit is made apart from the table: either of them is enough.
         has_runs = any(cell.recomputed for cell, _ in self.cells)
         has_agreement = any(agreements)  # None for a cell that was not compared
         if has_runs or has_agreement:
@@ -285,7 +286,8 @@ def inlined(svg: str, name: str, tips: list[str], foot: float) -> str:
         tips: the tooltip of each mark, by the number in the mark's id (`paper_figures.figure.point_id`).
         foot: height at the picture's lower edge that the page leaves out, in points.
     """
-    # Such as viewBox="0 0 518.4 244.8": matplotlib's unit is the point.
+    # Such as viewBox="0 0 518.4 244.8": matplotlib's unit is the point. The first one is that of the whole
+    # picture.
     sizes = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     width, height = map(float, sizes[0])
     # matplotlib's XML declaration and metadata, which a page has no use for, stand before this first group.

@@ -76,6 +76,8 @@ class _Axis:
         A claim such as `< 0` is supported by low effects: for it, all signs are changed. Values that are nan are left
         out.
         """
+        # The `low` and `high` of a comparison are the ends of the region that it claims; those of its result
+        # are the ends of the interval.
         claimed = result.comparison
         is_below = math.isinf(claimed.low) and math.isfinite(claimed.high)
         sign = -1 if is_below else 1
@@ -162,11 +164,14 @@ class SmallForest:
         # With the ends known, places can be computed.
         marks = {}
         for result, bar in zip(shown, bars, strict=True):
+            # As in `mirrored`: the ends of the claimed region, not of the interval.
             claimed = result.comparison
             region = axis.mirrored(result, claimed.low, claimed.high)
             [effect] = axis.mirrored(result, result.effect)
 
             # A bar is sorted: its ends are the interval's, or the effect itself where there is no interval.
+            # `judged.marks` says by label what the verdict counts a comparison as; `outcome` is what it says
+            # on its own.
             marks[result.label] = Mark(
                 result=result,
                 counted=judged.marks[result.label] in (HOLDS.name, FAILS.name),

@@ -196,7 +196,8 @@ def draw_groups(
     """
     label_of = names or {}
     labels = [label_of.get(group, group) for group in groups]
-    # The middles of the groups are at 0, 1, 2 and so on.
+    # The middles of the groups are at 0, 1, 2 and so on; the axis goes on by 0.4 beyond the first and the
+    # last.
     ax.set_xticks(range(len(groups)), labels)
     ax.set_xlim(-0.4, len(groups) - 0.6)
     if rows.empty:
@@ -232,7 +233,8 @@ def draw_spread(
         points: a row for each centred score, which is in `mean`; the name of its column is in `x`.
         look: the columns' looks by their names, left to right.
     """
-    # The middles of the columns are at 0, 1, 2 and so on.
+    # The middles of the columns are at 0, 1, 2 and so on; the axis goes on by 0.6 beyond the first and the
+    # last.
     ax.set_xticks(range(len(look)), list(look))
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(look) - 0.4)
@@ -243,7 +245,9 @@ def draw_spread(
 
     for column, (name, style) in enumerate(look.items()):
         of_column = points[points["x"] == name]
-        # Marks are spread evenly over a strip right of the middle, so that equal scores do not hide each other.
+        # Marks are spread evenly over a strip right of the middle, so that equal scores do not hide each
+        # other. The strip begins 0.1 right of the middle and is 0.26 wide; each mark is in the middle of its
+        # share of it.
         ranks = np.arange(len(of_column)) + 0.5
         xs = column + 0.1 + 0.26 * ranks / max(len(of_column), 1)
         for x, (number, value) in zip(xs, of_column["mean"].items(), strict=True):

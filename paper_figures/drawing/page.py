@@ -259,6 +259,7 @@ def make_page(
         if index > named:
             left += names_width
         axes[panel.name] = sheet.axes(left, bottom + second_height, width, _PLOT)
+        # Above the panel, within the height `_TITLES`: the title, and below the title the unit.
         sheet.text(
             left - _TITLE_LEFT,
             top + 0.285,

@@ -119,6 +119,7 @@ class _Overview(FigureSpec):
         """Return the page of both panels."""
         shares = data[data["panel"] == _SHARE]
         cpt = data[data["panel"] == _CPT]
+        # In Figure 6 the darkest look of the three budgets is that of 42K steps as well.
         looks_of_shares = looks_of(shares["series"], {"42K steps": RAMP_PURPLE[-1]})
 
         # Without a point, the panel has the paper's looks, so that the page is laid out as it is with points.

@@ -103,6 +103,7 @@ class _Losses(FigureSpec):
             losses = training_losses(logs, small_stages)
             # From here on the rows have the paper's stages and steps.
             losses["stage"] = losses["stage"].map(stand_ins.stages)
+            # `stand_ins.steps` is how many steps of the paper one step of these logs stands for.
             losses["step"] *= stand_ins.steps
 
         # The curves.
@@ -174,6 +175,7 @@ class _Losses(FigureSpec):
         if names_at_ends:
             first_panel = _PANELS[0]
             first_rows = data[data["panel"] == first_panel]
+            # `STARTS`, since the plain looks lack its darker colours for names.
             write_names(axes[first_panel], first_rows, STARTS)
 
         return drawing

@@ -75,6 +75,7 @@ def clm_share(model: Model) -> float | None:
     # Not on this axis: other objectives, and MLM that changes its ratio or data (its objective is `mlm+mlm`).
     if not is_mlm_alone and names not in ({"clm"}, {"clm", "mlm"}):
         return None
+    # The model's own `clm_share` is a fraction of its steps.
     share = 100 * model.clm_share
 
     # Only the paper's splits are rounded: an own model with 23 % of CLM stands at 23 %.
@@ -167,7 +168,8 @@ def by_steps(model: Model) -> AxisPosition | None:
 
 def by_flops(model: Model) -> AxisPosition | None:
     """Return the point of an undecayed checkpoint, x in 1e20 FLOPs, on the line of its objective."""
-    # The shape of a size that is not the paper's, and with it the FLOPs, is not known.
+    # The models are those that `by_steps` places. The shape of a size that is not the paper's, and with it
+    # the FLOPs, is not known.
     if by_steps(model) is None or model.size not in SHAPES:
         return None
     return AxisPosition(series=objective_series(model), x=training_flops(model) / 1e20)

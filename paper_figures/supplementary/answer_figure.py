@@ -73,10 +73,12 @@ class _Answer(FigureSpec):
         rows = []
         judged = inputs.assessment.judged[ANSWER]
         # Of the finding, `counted` are its parts of which the source has the scores; here each is one comparison.
+        # A part's `branch.node` is the comparison as it is stated, with the same label as its result.
         part_of_label = {part.branch.node.label: part for part in judged.counted}
         for result in judged.comparisons:
             models = map(find_model, result.comparison.models)
-            # Both models are the paper's and have the steps of one budget: the comparison is drawn in its row.
+            # Both models are the paper's and have the steps of one budget: the comparison is drawn in its
+            # row. The steps are equal, so that `min` only takes one of them.
             steps = min(model.steps for model in models if model)
             row = [result.task, steps, result.effect, result.low, result.high]
             part = part_of_label.get(result.label)
@@ -102,6 +104,7 @@ class _Answer(FigureSpec):
             return "This source does not compare CLM first with MLM alone"
         # `not_run` is empty, or a text such as ` (8 not run)`.
         comparisons = f"{answer.known} comparisons{answer.not_run}"
+        # `holds_in` and `fails_in` are numbers of comparisons: the sentence says none for 0.
         better = answer.holds_in or "none"
         worse = answer.fails_in or "none"
         return (
@@ -111,12 +114,15 @@ class _Answer(FigureSpec):
 
     def draw(self, data: pd.DataFrame, heading: str, caption: str) -> Figure:
         """Return the page: the schedules above, the panels of the tasks side by side below."""
+        # The page, and on it the schedules below the heading.
         budgets = sorted(set(data["steps"]))
         panel_height = _ROW * len(budgets)
         sheet = Sheet(caption, body=_HEAD + _BARS + _TITLES + panel_height + _TICKS)
         bars_bottom = sheet.height - _HEAD - _BARS
         bars = sheet.axes(_EDGE, bars_bottom, WIDTH - 2 * _EDGE, _BARS)
         draw_schedules(bars, list(_BARS_OF.items()), size=_SIZE)
+
+        # The panels. All have the same x axis, so that their lengths can be compared.
         panels_width = WIDTH - _EDGE - _LEFT - _GAP * (len(TASKS) - 1)
         panel_width = panels_width / len(TASKS)
         bottom = sheet.foot + _TICKS
@@ -142,6 +148,7 @@ class _Answer(FigureSpec):
             title = _IN_WORDS[task.name]
             sheet.text(left, top + 0.08, title, fontsize=_SIZE, fontweight="bold")
 
+        # The words for all panels, above and left of them.
         what = "CLM first minus MLM alone (points)"
         sheet.text(_EDGE, top + 0.3, what, fontsize=_SIZE, color=GREY)
         # Left of the first panel, the budget of each row.
