@@ -246,6 +246,7 @@ def _list(prefix: str, groups: Mapping[str, Mapping[str, Verb]], *, every: bool)
 
     # This program is a help already: its option --help would only add a line.
     app["--help"].show = False
+    # With these keys, the help lists groups and commands in the order in which they stand here.
     for order, (title, commands) in enumerate(groups.items()):
         group = Group(title, sort_key=order)
         for number, (words, command) in enumerate(commands.items()):

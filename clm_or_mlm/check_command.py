@@ -114,6 +114,7 @@ def check(folder: Annotated[Path, Parameter(metavar="FOLDER")], /) -> int:
         sentence = verdict.sentence
         if verdict.kind == "damaged":
             damaged = True
+            # `what` is a path, or the text of one.
             sentence += _study_remedy(Path(str(verdict.what)))
         sys.stdout.write(f"{verdict.kind}: {verdict.what}: {sentence}\n")
 
@@ -212,6 +213,7 @@ def _listed(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
     Tables, figures and pages have such a record.
     """
     for path in sorted(folder.glob("*.json")):
+        # A record that is in `compared` was checked with the kind of folder that it belongs to.
         if path in compared or not path.name.endswith(_RECORDS):
             continue
         try:

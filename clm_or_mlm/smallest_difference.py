@@ -158,6 +158,7 @@ def study_document(
     # The data of a plan are a dict, which the type `object` of that field does not say.
     assert isinstance(document.data, dict)
     # The comparison becomes a field of the plan's JSON, and lines below the plan that a terminal shows.
+    # A page is a function that returns its text.
     tree = document.pages["tree"]
     return replace(
         document,

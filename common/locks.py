@@ -130,6 +130,7 @@ def wait_for_lease(path: Path, waiting: str) -> Iterator[None]:
 
 def holder_of(path: Path) -> str | None:
     """Return who holds a lease, `process 12 on host x`; None where nobody does. The lease does not change."""
+    # This object only reads the file: the lease is not acquired.
     lease = _Lease(path)
     try:
         touched = path.stat().st_mtime

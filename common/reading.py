@@ -310,6 +310,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(content.decode("utf-8-sig"))
     # Python raises a plain ValueError for a number of thousands of digits.
     except (ValueError, RecursionError) as error:
+        # Only a RecursionError may come without words.
         reason = " ".join(str(error).split()) or "nested too deep"
         raise UserError(f"{path}: not a TOML file: {reason}") from None
 

@@ -280,7 +280,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
             "tools": _tools(),
         }
 
-        # Also written there by container.packages.
+        # Also written there by container.packages; `image.bom` is where it goes in the end, beside the image.
         bom = context / "sbom.json"
         hashes = {
             target.name: sha256_file(unfinished),
@@ -475,6 +475,7 @@ def verify_image(image: Image, path: Path | None = None) -> list[CheckLine]:
             raise UserError(
                 f"{image_record(path)} describes {', '.join(record[FILES])}; rename the image to match"
             )
+        # The image and its SBOM, which has to lie beside it.
         check_files(path.parent, record[FILES], _REMEDY)
     except (FileNotFoundError, UserError) as error:
         return [fail("file", str(error))]

@@ -241,7 +241,7 @@ def launch(image: Path, words: Sequence[str], binds: Sequence[str] = ()) -> None
     program = _runtime_for(image, machine)
     line, variables = command_in(image, words, machine, binds)
     lasting = path_with_lasting_mount(machine, scratch_of(machine.environ))
-    # Last, so that its PATH replaces the machine's: `lasting`.
+    # `lasting` comes last, so that its PATH replaces the machine's.
     os.execve(program, [program, *line], {**machine.environ, **variables, **lasting})
 
 

@@ -89,6 +89,7 @@ def draw(
     written: list[Path] = []
     for figure in draw_figures(chosen, inputs, problems):
         written += figure.save(out, forms)
+    # With a single figure, nothing else was asked for: its error is the error of the command.
     if problems and len(chosen) == 1:
         raise problems[0]
 

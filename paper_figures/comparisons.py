@@ -97,7 +97,8 @@ def with_clear(
     is_above = _clearly_above(list(pair_of_row.values()), inputs)
     clear_of_row = dict(zip(pair_of_row, is_above, strict=True))
 
-    # As objects, since a column of booleans cannot hold None.
+    # As objects, since a column of booleans cannot hold None. `assign` joins it to `data` by the index, which
+    # is 0, 1, 2 and so on in both.
     clear = pd.Series([clear_of_row.get(row) for row in data.index], dtype=object)
     return data.assign(**{CLEAR: clear})
 
@@ -235,6 +236,7 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
     lines = []
     for _, rows in data.groupby(["panel", "series"], sort=False):
         lines.append(rows.sort_values("x"))
+    # By the index of their rows in `data`.
     worse = _clearly_worse(lines, inputs)
 
     # For each task a text for each of its series.

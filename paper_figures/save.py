@@ -204,6 +204,7 @@ class DrawnFigure:
         # Only the provenance names folders and the command, without passwords that may stand in a path: all other files
         # have the same bytes wherever they are made.
         made_from = {"source": redacted(read_from), **provenance("analysis", _PACKAGES)}
+        # All files of the figure share one provenance: any of their endings leads to its path.
         provenance_file = provenance_path(folder / f"{stem}.csv")
 
         # The hashes in the provenance of an earlier call say which files it wrote: they may be overwritten. The empty

@@ -226,6 +226,7 @@ def _own_sentences(data: pd.DataFrame, inputs: FigureInputs) -> str:
             )
 
     # `mine-s1` is the model `mine`, pretrained again: it has runs, and only `mine` is drawn.
+    # `repeat` is 0 for a first pretraining.
     for name in runs["model"].unique():
         first_name, repeat = arm_of(name)
         if repeat and first_name in models:

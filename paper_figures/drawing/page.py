@@ -145,6 +145,8 @@ class Sheet:
             share = min(1.0, (WIDTH - 0.17) / heading_width)
             size = max(SMALLEST, _HEADING * share)
 
+        # The heading stands 0.19 inches below the upper edge, the caption's last line 0.07 above the lower
+        # edge.
         self.text(
             _EDGE,
             self.height - 0.19,
@@ -229,6 +231,7 @@ def make_page(
         second: what a second row of panels shows, whose names end in `DIFFERENCES`; empty for none.
     """
     # The page. Heights are from the heading down; what a page does not have is 0 high.
+    # Without names, a legend has no column: `max` below only avoids a division by 0.
     columns = _legend_columns(look)
     legend_rows = math.ceil(len(look) / max(columns, 1)) if legend else 0
     # All panels begin at one height, below the highest block of bars.

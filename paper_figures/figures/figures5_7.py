@@ -143,6 +143,7 @@ class _Spread(FigureSpec):
         centred = (part["score"] - part["score"].mean()).to_numpy()
         # Divided by n - 1; the paper does not say whether it divides by n or n - 1.
         sd = float(np.std(centred, ddof=1)) if len(centred) > 1 else np.nan
+        # The row stands for all models of the column: it names each once, with spaces between them.
         names = " ".join(dict.fromkeys(part["model"]))
         n_seeds = part["seed"].nunique()
         yield [task, column, names, column, 0.0, -sd, sd, n_seeds, _SD]

@@ -147,6 +147,7 @@ class TaskFigure(FigureSpec):
         name is too long, a legend names them all.
         """
         first_task = next(iter(TASKS))
+        # Data without this attribute have the paper's sizes.
         sizes = data.attrs.get("sizes", {})
         data, look = self._with_own_sizes(data, sizes)
 
@@ -178,6 +179,7 @@ class TaskFigure(FigureSpec):
             super().draw_panel(data, panel, ax)  # raises the UserError
         panels = {task_panel.name: task_panel for task_panel in task_panels()}
         task_panel = panels[panel]
+        # As in `draw`: without the attribute, the sizes are the paper's.
         sizes = data.attrs.get("sizes", {})
         data, look = self._with_own_sizes(data, sizes)
         self._draw_panels({panel: ax}, data, look, sizes)
@@ -240,7 +242,8 @@ class TaskFigure(FigureSpec):
         # A figure of groups: it has one row of panels.
         if self.groups is not None:
             groups = self.groups(dict.fromkeys(data["x"]))
-            # What is written below a group: a size without its M, for which there is no room (see `draw`).
+            # What is written below a group: a size without its M, for which there is no room (see
+            # `_x_label`).
             names = {size: own.removesuffix("M") for size, own in sizes.items()}
             for task, rows in rows_of_task.items():
                 draw_groups(axes[task], rows, look, groups=groups, names=names)
@@ -316,6 +319,7 @@ def collect_points(
     averages = inputs.averages
     scored = list(averages["model"].unique())
     # A repeated pretraining (`mine-s1`) is left out where the first one (`mine`) has scores as well.
+    # `arm_of` returns the name of the first one and the number of the repetition, 0 for the first one itself.
     first_pretrainings = []
     for name in scored:
         first_name, repeat = arm_of(name)

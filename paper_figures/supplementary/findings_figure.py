@@ -152,6 +152,7 @@ class _Claims(FigureSpec):
 
         # The columns. The texts of each finding, by the index of its decisive row: one for each column of texts, as in
         # `_HEADS`.
+        # The mean is read from `data`, not from `shown`: as a text it is not turned towards support.
         texts_of = {}
         for number, row in decisive.iterrows():
             mean, p_holm = _mean(data, row["id"]), format_p(row["p_holm"])
