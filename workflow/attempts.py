@@ -84,6 +84,7 @@ def run_attempt(
         slurm=os.environ.get("SLURM_JOB_ID", ""),
         submitted=submitted,
         progress=progress_of_job(job, folder),
+        # Without an image, or where nobody could ask the image for its commit, `image_commit` is empty.
         commit=workflow.image_commit or git_commit(),
         image_sha256=workflow.image_sha256,
     )
@@ -153,6 +154,7 @@ def attempts_in(path: Path) -> list[Attempt]:
 
     # Each value is converted to the type of its field's default, since the file may hold another type.
     types = {name: type(value) for name, value in vars(Attempt()).items()}
+    # In the order of the starts: an entry that is replaced below keeps its place.
     attempts: dict[tuple[str, str, str], Attempt] = {}
     for line in lines:
         # A damaged line is none: not JSON, no object, or a value that its field's type does not take.

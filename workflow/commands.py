@@ -97,6 +97,7 @@ def study(
         sys.stdout.writelines(_warnings(lines))
         sys.stdout.flush()
         if not dry_run:
+            # A study's list of the models that stand in for the paper's: tables read it beside the runs table.
             place_stand_ins(values, folder, target)
 
     result = run_workflow(
@@ -109,6 +110,7 @@ def study(
     )
     if isinstance(result, Submission):  # jobs were submitted to Slurm
         more = ""
+        # `left` has the jobs that wait for a place in the queue; one more job on Slurm submits these later.
         if result.left:
             more = f", {len(result.left)} wait for a place in Slurm's queue"
         sys.stdout.write(
@@ -140,6 +142,8 @@ def _report_left(folder: Path) -> None:
     """Print what failed, where its logs are, and how to resume the study."""
     remedy = "rerun the command to finish"
     # Under a scheduler, an allocation that ends soon leaves no time to rerun the command in it.
+    # Where no allocation or no end of it is known, infinitely many seconds are left, and nothing is said of it.
+    # The second value, the allocation's whole length, does not matter here.
     seconds_left, _ = allocation_seconds(os.environ)
     minutes = seconds_left / 60
     if minutes < _SOON_MINUTES:
@@ -174,11 +178,13 @@ def _about_the_site(values: StudySettings, progress: StudyProgress) -> Iterator[
             "describe your own site in --settings FILE\n"
         )
 
+    # The `gpu_hours` of a job without GPUs are hours of the job, which are left out here.
     if values.billed != 1:
         hours = values.billed * sum(job.gpu_hours for job in progress.todo if job.gpus)
         yield f"the site bills {hours:,.0f} hours for these, {values.billed:g} per GPU hour\n"
 
-    # `job.tokens` is 0 where any number of tokens will do. Samples are named for the paper's study only.
+    # `job.tokens` is 0 where any number of tokens will do. FineWeb-Edu is the paper's text, so its samples are
+    # named only for the paper's study, for which the setting `study` is empty.
     for job in progress.workflow.of_kind("shards"):
         if job.tokens and not values.study:
             yield f"text: {job.tokens / 1e9:.1f} B tokens, of FineWeb-Edu {sample_of(job.tokens)}\n"
@@ -270,6 +276,7 @@ def doctor(
     has_models = settings is not None and bool(study_of(values).models)
     if has_models:
         # The doctor does not check how much text there is: that depends on the target, which only the dry run knows.
+        # With `repeat_text` any number of tokens will do, so that check finds nothing.
         planned = replace(values, repeat_text=True)
         jobs = workflow_of("all", planned, _image(values, image_file))
         start = replace(start, settings=planned, workflow=jobs, profile=profile)

@@ -43,9 +43,11 @@ def apptainer(start: Start) -> Iterator[CheckLine]:
     # A study's image is built already, so building is checked only where no study is planned.
     if not start.is_planned:
         yield from _builds(machine)
+    # The kernel's file has the most user namespaces that it allows; without root, images are started in one.
     spaces = machine.path("/proc/sys/user/max_user_namespaces")
     if spaces.is_file() and spaces.read_text().strip() == "0":
         said = "this kernel gives users no namespaces, so only a setuid Apptainer starts images; ask the site"
+        # A `fault` is a failure where jobs run on this machine, and a warning where Slurm runs them elsewhere.
         yield start.fault("namespaces", said)
 
     # The image of the jobs is tried by a check of the study.
@@ -94,6 +96,7 @@ def certificates(start: Start) -> Iterator[CheckLine]:
 
 def home(start: Start) -> Iterator[CheckLine]:
     """Whether the home folder can be written; jobs do without it, so there are only warnings."""
+    # An environment without HOME gets a name that no folder has, and so the warning below.
     folder = Path(start.machine.environ.get("HOME", "/no/home"))
     if not folder.is_dir():
         advice = "set XDG_CACHE_HOME to a folder you can write to"
@@ -111,37 +114,40 @@ def folders(start: Start) -> Iterator[CheckLine]:
     Where no study is planned, also the folder of temporary files, which building an image fills.
     """
     machine = start.machine
-    elsewhere = "choose another folder"
-    yield _room(start, "study folder", start.place, wanted_gb=1, advice=elsewhere)
-    larger = f"set {SCRATCH} to a folder with 10 GB or more"
+    study_advice = "choose another folder"
+    yield _room(start, "study folder", start.place, wanted_gb=1, advice=study_advice)
+    scratch_advice = f"set {SCRATCH} to a folder with 10 GB or more"
     try:
         scratch = scratch_of(machine.environ)
     except UserError as error:
         yield start.fault("scratch", str(error))
     else:
         if os.statvfs(scratch).f_flag & os.ST_NOEXEC:
-            said = f"{scratch} is mounted noexec, and compiled kernels are loaded from there; {larger}"
+            said = f"{scratch} is mounted noexec, and compiled kernels are loaded from there; {scratch_advice}"
             yield start.fault("scratch", said)
         else:
-            yield _room(start, "scratch", scratch, wanted_gb=10, advice=larger)
+            yield _room(start, "scratch", scratch, wanted_gb=10, advice=scratch_advice)
 
     memory = machine.path("/dev/shm")
-    advice = "ask the site for 2 GB or more in /dev/shm"
-    yield _room(start, "shared memory", memory, wanted_gb=0.5, advice=advice)
+    memory_advice = "ask the site for 2 GB or more in /dev/shm"
+    yield _room(start, "shared memory", memory, wanted_gb=0.5, advice=memory_advice)
     if start.is_planned:
         return
 
-    # Temporary files count for building an image, which a planned study has no need of.
+    # Temporary files count for building an image, which a planned study has no need of. Apptainer's own variable
+    # goes before the usual one; where neither is set, the files are in /tmp.
     temporary = machine.environ.get("APPTAINER_TMPDIR") or machine.environ.get("TMPDIR")
-    elsewhere = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
+    temporary_advice = "set TMPDIR and APPTAINER_TMPDIR to another folder: building full.sif takes 20 GB"
     folder = Path(temporary or machine.path("/tmp"))
-    yield _room(start, "temporary files", folder, wanted_gb=25, advice=elsewhere)
+    yield _room(start, "temporary files", folder, wanted_gb=25, advice=temporary_advice)
 
 
 def _room(
     start: Start, what: str, folder: Path, *, wanted_gb: float, advice: str
 ) -> CheckLine:
     """Return a line on whether a folder can be written and has enough room.
+
+    A folder that cannot be written is a failure where jobs run on this machine; too little room is only a warning.
 
     Args:
         start: has the machine.
@@ -217,6 +223,7 @@ def _nvidia(start: Start, what: str) -> CheckLine:
     if "Enabled" not in text:  # no GPU is in MIG's mode, in which it is sliced
         return ok(what, seen)
     said = f"{seen}, sliced (MIG); MIG slices cannot use NCCL: ask for whole GPUs"
+    # Only a training on several GPUs needs NCCL, so slices are a fault only where one is planned.
     if start.is_planned and settings.nodes * settings.gpus_per_node > 1:
         return start.fault(what, said)
     return warn(what, said)
@@ -235,7 +242,8 @@ def fabric(start: Start) -> Iterator[CheckLine]:
     listed = ", ".join(names)
 
     # RDMA needs memory that stays where it is (`locked`). Slurm gives jobs the limits of the shell that submits them,
-    # so this shell's limit is theirs.
+    # so this shell's limit is theirs. Of its two limits the first one is in force; the second is how far a user may
+    # raise the first.
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     if not names:
         said = "no InfiniBand, Slingshot or EFA here: nodes communicate over TCP"

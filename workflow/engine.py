@@ -93,6 +93,8 @@ def run_workflow(
         return True
 
     folder.mkdir(parents=True, exist_ok=True)
+    # Where the folder's group may write, it may also write what this process and the jobs that it starts make, so that
+    # another user of the group can go on with the study.
     share_with_group(folder)
     # `holder` is None where this call now holds the lease.
     with try_lease(folder / LEASE, _stop) as holder:
@@ -171,7 +173,8 @@ def reconcile(
         folder: where the jobs work.
         change: whether files may be changed; False only tells what is to be done.
         retry_failed: whether runs that are recorded as failed count as missing; their records are removed.
-        live: markers of jobs that are queued or running on Slurm, whose files are left alone.
+        live: markers of jobs that are queued or running on Slurm; records of their failed runs are left alone, since
+            these jobs may be writing them.
     """
     jobs = workflow.jobs
     # By marker, whether a job's files are all there. A failed run counts as there, unless it is to be repeated.

@@ -3,6 +3,10 @@
 A workflow is written to its folder, where later calls and Slurm jobs read it. `workflow.study` plans the jobs of a
 study. A job's marker is the file `done/<kind>/<name>.json`, which says that the job is done; jobs are named by it.
 
+A site is the cluster, or the machine, that jobs run on; its file (`workflow.study_settings`) says what Slurm is asked
+for them. Jobs are sorted in two ways: by what they make (`JobKind`), and, as a site's file does, by their number of
+GPUs (`QUEUES`).
+
 This module needs only Python's standard library.
 """
 
@@ -36,6 +40,7 @@ _OWN = ("done", "logs", "analysis")
 """Folders with what a study makes anew whenever it runs: markers, logs and tables."""
 
 _REMEDY = f"delete it with {', '.join(_OWN)} beside it and rerun the study, which then keeps all other files"
+"""What to do about a `WORKFLOW` file that cannot be used, for error messages."""
 
 QUEUES = ("cpu", "gpu", "gpus")
 """Kinds of jobs as a site's file names them: jobs without a GPU, with one GPU, with several."""
@@ -81,7 +86,11 @@ JOB_KINDS = {
         JobKind(name="analysis", title="tables, claims, figures", goal=True, follows=True),
     )
 }  # fmt: skip
-"""All kinds, in the order of a study."""
+"""All kinds, in the order of a study.
+
+A model's job exports the model. Before that it trains the model's last stage, mostly a decay (the learning rate falls
+to 0), unless this is a stage of another job.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +230,7 @@ class Job:
             f"remove {path.parent} and rerun the study, which makes the shards again"
         )
         record = read_manifest(path, remedy)
+        # A manifest without this number, as of another version, becomes a `UserError` that ends with the remedy.
         with another_shape(path, remedy):
             tokens = float(record["splits"]["train"]["tokens"])
         if tokens >= self.tokens:
@@ -372,6 +382,9 @@ def refuse_other_settings(
             earlier workflow is not as it was written; or files of others are there.
     """
     if not (folder / WORKFLOW).exists():
+        # Files in these folders would be replaced or mixed with the study's. The empty dictionary: without a
+        # `WORKFLOW` file nothing is known to be the study's. Other folders, such as shards, may be there: a study that
+        # is begun anew after `_REMEDY` keeps them.
         others = strangers(folder, {}, _OWN)
         if others:
             raise UserError(
@@ -384,9 +397,9 @@ def refuse_other_settings(
     makers: dict[str, Job] = {}
     for job in load_workflow(folder).jobs.values():
         makers |= dict.fromkeys(job.makes, job)
-    for marker, job in workflow.jobs.items():
+    for job_marker, job in workflow.jobs.items():
         # Tables (`follows`) are made again anyway, and a job that is not complete yet may change.
-        is_reused = marker in live or job.is_complete(folder)
+        is_reused = job_marker in live or job.is_complete(folder)
         if job.kind.follows or not is_reused:
             continue
 
@@ -395,6 +408,7 @@ def refuse_other_settings(
         for before in earlier.values():
             changed = first_difference(before.made_from(), job.made_from())
             if changed:
+                # The setting's name, the earlier job's value, and the value now.
                 name, old, new = changed
                 raise UserError(
                     f"{folder}: {job.kind.name} {job.name} was made with {name} {_short(old)}, but the settings now "

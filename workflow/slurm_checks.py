@@ -37,6 +37,8 @@ def slurm(start: Start) -> Iterator[CheckLine]:
     Kinds are those of a site's file: jobs without a GPU, with one GPU, with several.
     """
     machine = start.machine
+    # A planned study that runs on this machine needs no Slurm. Where no study is planned, there are no jobs, and only
+    # the machine is checked.
     if start.is_planned and start.profile == "local":
         return
     for name in ("sbatch", "squeue"):
@@ -61,11 +63,13 @@ def slurm(start: Start) -> Iterator[CheckLine]:
 
     # For a planned study the answers on its jobs, below, say whether there is a partition for them.
     if not start.is_planned and rows:
+        # A cluster may have dozens of partitions; six are named.
         yield ok("Slurm", "; ".join(rows[:6]))
     elif not start.is_planned:
         yield fail("Slurm", "no partition is visible; ask for access to one")
 
-    # Of the jobs of each kind, the last one in order of time is kept: the longest.
+    # Without a planned study there are no jobs here. Of the jobs of each kind, the last one in order of time is kept:
+    # the longest.
     workflow = start.workflow
     ordered = sorted(workflow.jobs.values(), key=lambda job: job.minutes)
     longest = {job.queue: job for job in ordered}
@@ -106,10 +110,11 @@ def _answer(workflow: Workflow, job: Job, machine: Machine) -> CheckLine:
     # (`no_room`). If the request is accepted without one of its settings, it is the limit of that setting. If none
     # helps, the queue has no room for any job.
     if is_full or (no_room(why) and not wrong):
+        # Of several lines of Slurm's message, joined by semicolons, the first one is shown.
         seen = f"Slurm takes no more {what} of yours now ({why.partition(';')[0]})"
         return warn(what, f"{seen}; the study waits until it does")
 
-    # Nothing may be wrong, or only the number of nodes, since too few are up at the moment.
+    # Where no setting is found wrong, or only the number of nodes, too few nodes may be up at the moment.
     if not wrong or wrong == ["nodes"]:
         down = ", ".join(_down(request, machine))
         if down:
@@ -165,7 +170,8 @@ def _refusal(request: Request, machine: Machine) -> str:
     partitions = _partitions(request, machine)
     exclusions = [_excluded(row, request, machine) for row in partitions]
 
-    # An empty reason belongs to a partition that starts the job; one such partition suffices.
+    # An empty reason belongs to a partition that starts the job; one such partition suffices. Where no partition is
+    # known, nothing speaks against the job: `all` is true of an empty list, and the joined text is empty.
     return " and ".join(exclusions) if all(exclusions) else ""
 
 
@@ -249,6 +255,8 @@ def _limits_below(workflow: Workflow, job: Job, machine: Machine) -> Iterator[st
 
             # A limit's value is a list such as `cpu=4,gres/gpu=2`.
             for word in limits[name].split(","):
+                # A resource that `asked` lacks, such as memory, counts as 0 and so is below every limit. A limit that
+                # is not a whole number is not compared: it is empty where none is set, and memory has a unit.
                 kind, _, limit = word.partition("=")
                 total = asked.get(kind, 0) * factor
                 if limit.isdecimal() and int(limit) < total:
@@ -269,6 +277,7 @@ def _limits(request: Request, machine: Machine) -> Iterator[dict[str, str]]:
     # One row for each account that the user belongs to.
     for row in _accounting(machine, columns, "user", own_name(), "withassoc"):
         if row["Account"] == (account or row["DefaultAccount"]):
+            # What the job asks for, else the account's default, else the quality that Slurm's accounting begins with.
             qualities.add(qos or row["DefaultQOS"] or "normal")
             yield row
 

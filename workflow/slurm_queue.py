@@ -214,7 +214,7 @@ def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
         queue: the jobs that Slurm's queue shows.
 
     Raises:
-        UserError: there are such jobs; the sentence names them.
+        UserError: there are such jobs; the sentence names them, and of jobs that may run unseen the first.
     """
     own = own_name()
     others = [job for job in queue.jobs if job.user != own]
@@ -230,6 +230,7 @@ def refuse_start(jobs: Mapping[str, Job], folder: Path, queue: Queue) -> None:
         advice = f"wait for them, or cancel them: scancel {numbers}"
         raise UserError(f"{fault} ({numbers}); {advice}")
 
+    # The loop ends with its first turn: one such attempt is enough to refuse the start.
     for job, attempt in unseen_attempts(jobs, folder, queue):
         advice = f"if it does not run any more, enter clm-or-mlm cancel --dir {folder}, then repeat this command"
         raise UserError(f"{unseen_words(job, attempt)}; {advice}")

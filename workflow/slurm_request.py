@@ -22,6 +22,7 @@ def no_room(said: str) -> bool:
     and/or time limits)`, a sentence that it also prints after the name of any other limit, such as
     `QOSMaxCpuPerUserLimit`.
     """
+    # Slurm writes names of limits with a capital (`...Limit`), and the sentence without a name in small letters.
     is_named = SUBMIT_LIMIT.search(said) is not None
     is_without_name = "job submit limit" in said and "Limit" not in said
     return is_named or is_without_name

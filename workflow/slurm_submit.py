@@ -124,7 +124,8 @@ def submit(
         waiting.pop(0)
         places -= 1
 
-    # Last, jobs without a place are left to the submitting job. Nothing must be left where none is there to submit it.
+    # Last, jobs without a place are left to the submitting job. Where the queue has no submitting job, no job may be
+    # left: nothing would submit it.
     if waiting and not held and queue.submitter is None:
         write_left(folder, ())
         raise _no_place(limit)
@@ -156,7 +157,8 @@ def submit(
 
 def _submitter(workflow: Workflow) -> Job:
     """Return the submitting job: one core, for as long as the site allows."""
-    # The site's limits are read from the study's other jobs without GPUs.
+    # The site's limits are read from the study's other jobs without GPUs. Where there are none, the defaults of `Job`
+    # stand for them: 20 hours and 2 GB.
     small = [job for job in workflow.jobs.values() if job.queue == "cpu"]
     hours = max((job.limit_hours for job in small), default=20.0)
     # At most 2 GB; 0 where the site refuses --mem, and so all jobs have 0.
@@ -181,7 +183,8 @@ def _sbatch(workflow: Workflow, folder: Path, job: Job, *options: str) -> str:
         _NoRoomError: Slurm takes no more jobs of this user now.
         UserError: Slurm does not take this job, or sbatch prints no number.
     """
-    # What the Slurm job runs. It finds this package by PYTHONPATH; it is called in the study's folder.
+    # What the Slurm job runs. It finds this package by PYTHONPATH; it is called in the study's folder. Packages that
+    # the user has installed at home must not take the place of this environment's: PYTHONNOUSERSITE.
     comment = job.marker
     module = f"workflow.step {shlex.quote(job.marker)}"
     if job.name == SUBMITS:
@@ -279,12 +282,14 @@ def main(argv: Sequence[str]) -> int:
     """
     folder = Path.cwd()
     started = time.monotonic()
+    # Another user of the folder's group may go on with the study, so what this process writes may be theirs to change.
     share_with_group(folder)
+    # Tries in a row that failed.
     failures = 0
     while read_left(folder):
         try:
             # While another call works in the folder (`holder` names it), nothing is submitted from here. That does not
-            # count as a failure: the next try comes later.
+            # count as a failure, and ends a row of failures: the next try comes later.
             with try_lease(folder / LEASE) as holder:
                 if holder is None:
                     _submit_left(folder)
@@ -299,6 +304,7 @@ def main(argv: Sequence[str]) -> int:
         # Slurm does not take it back, `requeue` returns, and the job goes on until Slurm ends it.
         if seconds_left(_submitter(load_workflow(folder)), started, os.environ) <= 0:
             requeue(os.environ["SLURM_JOB_ID"])
+        # Where nothing is left any more, the loop ends without a wait.
         time.sleep(_SECONDS if read_left(folder) else 0)
 
     return 0
@@ -316,9 +322,11 @@ def _submit_left(folder: Path) -> None:
     for marker in read_left(folder):
         job = workflow.jobs.get(marker)
         # A job stays in the list when Slurm's answer to its submission came too late, though it may have run by now.
+        # A marker that is not one of the workflow's jobs is left out as well.
         if job is not None and not job.is_complete(folder):
             todo.append(marker)
-    # With a submitter in the queue, `submit` does not submit another.
+    # With a submitter in the queue, `submit` does not submit another. This process is the submitter, also where Slurm's
+    # answer lacks it: then `_HERE` stands for it.
     queue = replace(queue, submitter=queue.submitter or _HERE)
     submit(workflow, folder, todo, queue)
 

@@ -88,7 +88,8 @@ class Start:
         image = Path(self.workflow.image)
         if not self.workflow.image:
             return self.workflow
-        # Without Apptainer here, as on some login nodes, the image cannot be asked for its commit.
+        # Without Apptainer here, as on some login nodes, the image cannot be asked for its commit, the second value of
+        # `identity`.
         return replace(
             self.workflow,
             image_sha256=sha256_file(image),

@@ -44,6 +44,9 @@ from workflow.attempts import (
 from workflow.jobs import Command, Job, Workflow, load_workflow, write_marker
 from workflow.slurm_queue import allocation_seconds
 
+# Exit codes of a job beside these: 0 of a job that is done, `AGAIN` (`common.processes`) of one that was asked to stop,
+# has saved its work and is to be started again, and those with which its commands fail.
+
 MISTAKE = 2
 """Exit code of every command for what the user has to correct; the same job would end with it again."""
 
@@ -90,6 +93,8 @@ def main(argv: Sequence[str]) -> int:
     """Run the job with the marker `argv[0]`, of the current folder's workflow, in the Slurm job submitted for it."""
     (marker,) = argv or [""]  # no marker is refused below, as an unknown one
     folder = Path.cwd()
+    # Another user of the folder's group may go on with the study: what this process and its children make gets the
+    # group's permissions.
     share_with_group(folder)
     workflow = load_workflow(folder)
     if marker not in workflow.jobs:
@@ -127,11 +132,14 @@ def run_job(job: Job, workflow: Workflow, folder: Path, number: str = "") -> int
             start the job again. Empty: no job was submitted, and the job is started again in this process.
     """
     what = f"{job.kind.name} {job.name}"
+    # Attempts of earlier calls, which stand first in the file.
     before = len(attempts_in(folder / job.attempts))
     # In this process many jobs may follow each other, so each attempt needs time before the allocation's end. The Slurm
     # job of one job begins with its whole time, and makes one attempt.
     while number or seconds_left(job, time.monotonic(), os.environ) > 0:
         code = _attempt(job, workflow, folder, submitted=bool(number))
+        # The job is done, would end with the same mistake again, or was ended by somebody. Every other code counts as a
+        # death without an error message, except `AGAIN`, which is a stop for the time limit.
         if code in (0, MISTAKE, STOPPED):
             return code
 
@@ -189,6 +197,7 @@ def _attempt(job: Job, workflow: Workflow, folder: Path, *, submitted: bool) -> 
 def _refuse_other_image(workflow: Workflow) -> None:
     """Raise a `UserError` where the image file is not the one that the study was started with."""
     image = Path(workflow.image)
+    # A missing image file is refused where the command is started in it (`container run`).
     if not workflow.image_sha256 or not image.is_file():
         return
     # The study's start hashed the image of 4 GB: jobs hash it again only if size or time of the file have changed.
@@ -217,6 +226,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
     for words in job.commands:
         seconds = seconds_left(job, started, environ)
         code = _run_command(words, job, workflow, folder, environ, seconds)
+        # The job that the message calls the next one is the next attempt at this job.
         if code in (AGAIN, STOPPED):
             then = "the next job resumes it"
             if progress_of_job(job, folder) == progress_before:
@@ -224,6 +234,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             log.info("%s: stopped; %s", what, then)
             return code
 
+        # `accepted` has 0, and for fine-tuning also 3: some runs failed and are recorded, all others are done.
         if code not in job.kind.accepted:
             _report_failure(job, folder, code)
             return code
@@ -247,6 +258,7 @@ def _environment(job: Job, workflow: Workflow) -> dict[str, str]:
     environ |= site_environment(workflow, environ)
     # The results' records name the image by its hash.
     environ[IMAGE_SHA256] = workflow.image_sha256
+    # Without `network` a job takes from its disk what hubs offer, unless a user or site has set the variable.
     if not job.network:
         environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -348,7 +360,8 @@ def launcher_of(
     if job.nodes * job.gpus <= 1:
         return [], []
     # In the image, or with this Python, these words take the place of a command of `clm-or-mlm`, which then stands at
-    # their end (`container.start`).
+    # their end (`container.start`). On one node with two GPUs the whole line begins so, and ends with the command:
+    # python -m container.start torch.distributed.run --nproc-per-node=2 ... --standalone -m clm_or_mlm train 610m-clm
     torchrun = ["torch.distributed.run", f"--nproc-per-node={job.gpus}"]
     torchrun.append(f"--shutdown-timeout={_SAVING_SECONDS}")
     if numa:
@@ -391,6 +404,7 @@ def start_words(
         folder: the study's.
         environ: the job's environment, for variables in the names of these folders; None: no variables.
     """
+    # `container.start` sets caches and libraries up for the command. An image starts it by itself.
     if not workflow.image:
         return [sys.executable, "-m", "container.start"]
     words = [sys.executable, "-m", "clm_or_mlm", "container", "run"]
@@ -445,6 +459,7 @@ def run_until(
     is_asked = False
     with log_file.open("ab") as sink, on_stop_signal(received.append):
         # Start the command in its own process group: a signal to this process reaches it only as a request to save.
+        # The group's number is the command's process id, since a new session begins a group with this number.
         process = subprocess.Popen(
             command,
             stdout=sink,
@@ -508,7 +523,8 @@ def _in_the_child(parent: int) -> None:
 def _signal(group: int, number: int) -> bool:
     """Send a signal to a process group, and return whether the group still exists; 0 sends nothing and only asks.
 
-    The whole group, since launchers in between do not forward signals.
+    The whole group gets the signal, since launchers in between do not forward signals. A group of which this user may
+    signal no process counts as gone: the system answers by a `PermissionError`.
     """
     try:
         os.killpg(group, number)

@@ -8,7 +8,8 @@ Words:
 - a stage is a stretch of a model's pretraining with one objective; a trunk is a stage at whose checkpoints other stages
   begin, and models may share it;
 - a model's last stage has the model's name, unless the model is a checkpoint of a stage that goes on;
-- a cell is one model on one dataset: its fine-tuning runs with every learning rate and seed;
+- a cell is one model on one dataset: its fine-tuning runs with every learning rate and seed. A job of the kind `cell`
+  has the cells of a model that share fine-tuned models, or all cells of a model;
 - a job's marker is the file that says that the job is done; jobs wait for each other by their markers.
 """
 
@@ -146,6 +147,7 @@ class _Planner:
     def datasets(self) -> Job:
         """Return the job that writes made-up datasets, for trials."""
         names = self.settings.needed_datasets
+        # Words for `synthetic`. Without any, the datasets are the user's, and this job is not planned.
         made_up = self.settings.make_datasets
         return Job(
             kind=JOB_KINDS["data"],
@@ -182,6 +184,7 @@ class _Planner:
             tokens=0.0 if settings.repeat_text else plan.data_tokens,
             description={
                 "text": settings.text,
+                # The size of the trained vocabulary; where none is trained, 0, and so the given tokenizer's path.
                 "tokenizer": settings.train_tokenizer or settings.tokenizer,
                 "options": _deciding(settings.shard_options),
             },
@@ -231,7 +234,8 @@ class _Planner:
             is_model = needed_stage in self.study.models
             needs.append(marker("model" if is_model else "stage", needed_stage))
 
-        # Where the file that asks training to stop is follows from kind and name only.
+        # The file by which training is asked to stop. Its path follows from the job's kind and name, so this job of no
+        # other fields has the same path as the job that is returned.
         stop = Job(kind=kind, name=name).stop
         words = ["train", name, "--data", "shards", "--out", "pretraining"]
         words += ["--stop-file", stop]
@@ -253,13 +257,13 @@ class _Planner:
 
         if kind.goal:  # a model's job
             folder = f"pretraining/models/{name}"
-            files = ["manifest.json", "config.json", "model.safetensors"]
+            file_names = ["manifest.json", "config.json", "model.safetensors"]
             # Exported weights are float32: 4 bytes.
             disk_bytes += self.study.shapes[stage.size].trained_parameters * 4
         else:
             # A stage's job makes the checkpoints at which other stages begin or which models are.
             folder = f"pretraining/stages/{name}"
-            files = [f"step-{step:08}/state.json" for step in stage.keep]
+            file_names = [f"step-{step:08}/state.json" for step in stage.keep]
 
         # The job is described only by settings that change results: a resumed training may have other values of the
         # rest, such as logging and speed.
@@ -270,9 +274,11 @@ class _Planner:
             kind=kind,
             name=name,
             commands=(tuple(words),),
-            makes=tuple(f"{folder}/{file}" for file in files),
+            makes=tuple(f"{folder}/{file}" for file in file_names),
             description={"study": settings.study, "settings": deciding},
             needs=tuple(needs),
+            # Also set for a job that only exports. Such a job saves no checkpoints there, and by this field is asked to
+            # stop by a file, as training is.
             checkpoints=f"pretraining/stages/{name}/step-*/state.json",
             gpu_hours=hours,
             disk_bytes=disk_bytes,
@@ -334,6 +340,7 @@ class _Planner:
         words += ["--dataset", *datasets]
         words += ["--lr", *map(format_lr, settings.learning_rates)]
         words += ["--seed", *map(str, settings.seeds)]
+        # Without a folder of the user's, the datasets are those that the study makes up, in its folder.
         words += ["--data", settings.data or "data", "--out", "."]
         workers = gpus * runs_per_gpu
         if workers > 1 and "--workers" not in settings.tuning_options:
@@ -358,7 +365,8 @@ class _Planner:
             },
             gpu_hours=hours * len(settings.learning_rates) * len(settings.seeds),
             disk_bytes=len(keys) * _ROW_BYTES,
-            # A run has a folder with results.json, details.json and run.json; a cell has a folder.
+            # A run has a folder with results.json, details.json and run.json: four. The runs lie in a folder for each
+            # dataset, of which only the training sets are counted.
             files=4 * len(keys) + len(sources),
             **self._size(gpus=gpus),
         )
@@ -519,7 +527,8 @@ def _outside(settings: StudySettings, models: Iterable[Model]) -> tuple[str, ...
     for word in words:
         # Other words are names on a hub, addresses, or paths below the study's folder, which an image shows anyway.
         if word.startswith("/"):
-            # A pattern such as /data/*/part-*.parquet needs the folder before its first star: /data.
+            # A pattern such as /data/*/part-*.parquet needs the folder before its first star: /data. A path without a
+            # star needs the folder that it lies in. `or`: of what lies in /, that is the empty text.
             before_star = word.partition("*")[0]
             folder = before_star.rpartition("/")[0]
             folders.add(folder or "/")

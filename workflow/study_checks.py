@@ -111,6 +111,7 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
             f"{settings.tokenizer} does not exist; correct `tokenizer` in the settings"
         )
         yield fail("tokenizer", said)
+        # What does not exist has no ids to compare.
         return
 
     # Does it fit the models?
@@ -122,9 +123,9 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
 
     if not ids:
         return
-    # Every size of the study has to hold the tokenizer's ids, also one that the target does not need: then the start is
-    # refused. More rows than ids are usual, far more are a mistake, of which only the target's sizes are warned. The
-    # study may have no sizes: models with a start have the start's.
+    # How many rows the embeddings of each size have. Every size of the study has to hold the tokenizer's ids, also one
+    # that the target does not need: then the start is refused. More rows than ids are usual, far more are a mistake, of
+    # which only the target's sizes are warned. The study may have no sizes: models with a start have the start's.
     rows = {size: shape.vocab for size, shape in start.study.shapes.items()}
     smallest = min(rows, key=rows.__getitem__, default="")
     if rows and ids > rows[smallest]:
@@ -145,6 +146,7 @@ def _ids(settings: StudySettings) -> int:
     Raises:
         UserError: the setting names something else than a tokenizer.
     """
+    # A tokenizer that is to be trained will have as many ids as its setting says; without any tokenizer this is 0.
     if settings.train_tokenizer or not settings.tokenizer:
         return settings.train_tokenizer
     # A login node's environment may lack the tokenizers library.
@@ -405,7 +407,7 @@ def _refuse_no_image(path: Path, key: str) -> None:
         advice = "build it (make image-full) or leave --image out"
         raise UserError(f"{path} does not exist; {advice}")
 
-    check_name(path)
+    check_name(path)  # refuses a name that does not end in .sif
     with path.open("rb") as file:
         # An image file begins with a launcher line of 32 bytes, then the format's name of 9.
         is_image = file.read(41)[32:] == b"SIF_MAGIC"

@@ -178,7 +178,8 @@ class StudyProgress:
         """
         todo = [job for job in jobs if job.marker in shares]
         live = [self.live[job.marker] for job in todo if job.marker in self.live]
-        running = [job for job in live if _runs(job)]
+        # Slurm's jobs, for those of the study's jobs that are queued or running.
+        running = [slurm_job for slurm_job in live if _runs(slurm_job)]
         failed = [job for job in todo if job.marker in self.failed]
 
         # What the jobs still need, by the share of each that is missing. Only files are counted whole: all files of a
@@ -187,6 +188,7 @@ class StudyProgress:
         files = 0
         for job in todo:
             share = shares[job.marker]
+            # `hours` are the wall time of the job; each of its nodes is taken for so long.
             job_node_hours = job.hours * share * job.nodes
             node_hours += job_node_hours
             gpu_hours += job_node_hours * job.gpus
@@ -296,8 +298,8 @@ def _why_failed(job: Job, folder: Path) -> str:
         return last_words
     last = attempts[-1]
     if last.submitted:
-        # Its Slurm job is no longer in the queue. An attempt without an end was killed. Nothing but a new call restarts
-        # it, nor one that was stopped: whatever is not a success has failed.
+        # Its Slurm job is no longer in the queue, and only a new call submits another one. An attempt without an end
+        # was killed; one that ended with another code than 0 has failed or was stopped. All these count as failed.
         is_failed = not last.end or last.code != 0
     else:
         # It ran in the process of a call. If it was stopped, or killed together with this call, the study was
@@ -339,11 +341,13 @@ def shortages(progress: StudyProgress) -> list[str]:
     free = status.f_bavail * status.f_frsize / 1e9
     needed = sum(job.disk_bytes * progress.share(job) for job in todo) / 1e9
     if needed > free:
+        # Below 10 GB with three digits after the point, so that the MB of a small study can be seen.
         digits = 0 if needed >= 10 else 3
         seen = f"{place} has {free:,.{digits}f} GB free"
         lines.append(f"{seen}, but the study needs {needed:,.{digits}f} GB; {advice}")
 
-    # Some file systems do not count files: they report 0 free of 0.
+    # `f_files` is how many files the file system can have, `f_favail` how many more this user may make. Some file
+    # systems do not count files: they report 0 free of 0.
     files = sum(job.files for job in todo)
     if status.f_files and files > status.f_favail:
         seen = f"{place} has room for {status.f_favail:,} more files"

@@ -142,6 +142,7 @@ class Site(FileSettings):
                     f"binds: {place!r} is not one folder; give its full path, or one that begins with $NAME"
                 )
 
+        # Where jobs compute on CPUs (`gpus_per_node = 0`), only the default of 1 is left.
         if not 1 <= self.tuning_gpus <= max(1, self.gpus_per_node):
             raise UserError(
                 f"tuning_gpus must be from 1 to gpus_per_node ({self.gpus_per_node}), not {self.tuning_gpus}: a "
@@ -199,6 +200,7 @@ class StudySettings(Site):
     def __post_init__(self) -> None:
         """Refuse values that cannot be."""
         super().__post_init__()
+        # Settings that name a class to import would run code of whoever wrote the file.
         refuse_code(assignments(self.pretraining_settings), "pretraining_settings")
         for word in self.tuning_options:
             if _REMOTE_CODE.match(word):
@@ -213,8 +215,9 @@ class StudySettings(Site):
                 "datasets, learning_rates and seeds need at least one entry each"
             )
 
-        # The functions `learning_rates` and `seeds_of` refuse a value that cannot be one, and return each value once.
-        # How often a value is listed is counted in the field, which still has it as often as the file.
+        # The functions `learning_rates` and `seeds_of` refuse a value that cannot be a learning rate or a seed, and
+        # return each value once (`checked`). The field still has each value as often as the file (`listed`): a value
+        # that is listed twice is found there.
         lists = {
             "datasets": self.datasets,
             "learning_rates": learning_rates(self.learning_rates),
@@ -281,6 +284,8 @@ def _site_values(site_file: Path) -> dict[str, Any]:
             f"{site_file} does not exist; a site is a TOML file of your own (docs/hpc.md)"
         ) from None
 
+    # The settings of a study that a site does not have. Of several that stand in the file, the first in the alphabet is
+    # named, since the loop ends with its first turn.
     study_keys = keys_of(StudySettings).keys() - keys_of(Site).keys()
     for key in sorted(study_keys.intersection(values)):
         raise UserError(
