@@ -282,7 +282,8 @@ def main(argv: Sequence[str]) -> int:
     """
     folder = Path.cwd()
     started = time.monotonic()
-    # Another user of the folder's group may go on with the study, so what this process writes may be theirs to change.
+    # Another user of the folder's group may go on with the study: what this process and its children make gets the
+    # group's permissions.
     share_with_group(folder)
     # Tries in a row that failed.
     failures = 0

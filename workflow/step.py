@@ -234,7 +234,7 @@ def do(job: Job, workflow: Workflow, folder: Path) -> int:
             log.info("%s: stopped; %s", what, then)
             return code
 
-        # `accepted` has 0, and for fine-tuning also 3: some runs failed and are recorded, all others are done.
+        # `accepted` has 0, and for fine-tuning also 3: some runs failed, which their records say.
         if code not in job.kind.accepted:
             _report_failure(job, folder, code)
             return code
@@ -360,7 +360,7 @@ def launcher_of(
     if job.nodes * job.gpus <= 1:
         return [], []
     # In the image, or with this Python, these words take the place of a command of `clm-or-mlm`, which then stands at
-    # their end (`container.start`). On one node with two GPUs the whole line begins so, and ends with the command:
+    # their end (`container.start`). On one node with two GPUs the whole line is, in short:
     # python -m container.start torch.distributed.run --nproc-per-node=2 ... --standalone -m clm_or_mlm train 610m-clm
     torchrun = ["torch.distributed.run", f"--nproc-per-node={job.gpus}"]
     torchrun.append(f"--shutdown-timeout={_SAVING_SECONDS}")

@@ -302,6 +302,7 @@ def cores(start: Start) -> Iterator[CheckLine]:
     settings = start.settings
     # The options are words such as ("--workers", "8"): each is looked up by the word before it.
     workers = dict(itertools.pairwise(settings.tuning_options)).get("--workers", "")
+    # All cores of a job: `cpus` is the number for each of its GPUs.
     shared = settings.cpus * settings.tuning_gpus
     if workers.isdecimal() and int(workers) > shared:
         fault = f"tuning_options: {workers} workers share {shared} cores, but each keeps one busy"
@@ -320,6 +321,7 @@ def memory(start: Start) -> Iterator[CheckLine]:
     # Without the setting, training chooses a pass that fits. One sequence has to.
     microbatch = batches.microbatch or 1
     pass_tokens = microbatch * batches.max_length
+    # GPUs that train together take more memory each, as they sum their gradients.
     several = settings.nodes * settings.gpus_per_node > 1
     for size in start.sizes:
         needs = training_gb(start.study.shapes[size], pass_tokens, several=several)

@@ -177,8 +177,8 @@ class StudyProgress:
             shares: the `share` of each job that is not done, by marker.
         """
         todo = [job for job in jobs if job.marker in shares]
-        live = [self.live[job.marker] for job in todo if job.marker in self.live]
         # Slurm's jobs, for those of the study's jobs that are queued or running.
+        live = [self.live[job.marker] for job in todo if job.marker in self.live]
         running = [slurm_job for slurm_job in live if _runs(slurm_job)]
         failed = [job for job in todo if job.marker in self.failed]
 
