@@ -277,11 +277,11 @@ class TrainingConfig(FileSettings):
         """How the token stream is cut into sequences."""
         from pretraining.data.sampler import Cut  # NumPy, which no help needs
 
-        cut = self.batches
+        batches = self.batches
         return Cut(
-            mode=cut.cut,
-            shortest=cut.min_length,
-            longest=cut.max_length,
+            mode=batches.cut,
+            shortest=batches.min_length,
+            longest=batches.max_length,
             seed=self.seed,
         )
 
@@ -298,7 +298,8 @@ class TrainingConfig(FileSettings):
         keys = keys_of(TrainingConfig)
         science = {}
         for key, value in values_of(self).items():
-            # A setting that may differ in a resumed run has metadata, such as `_MAY_CHANGE`.
+            # A setting that may differ in a resumed run has metadata, such as `_MAY_CHANGE`. Of the others
+            # only `algorithms` can be an empty text: training then has none.
             if value != "" and not keys[key].field.metadata:
                 science[key] = value
         return science

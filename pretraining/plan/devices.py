@@ -73,6 +73,8 @@ class Device:
             return f"from --mfu {self.mfu:g}"
         if self.name == "MI250X":
             return "estimated from the paper's own hours"
+        # The comparison is of all fields: an H100 with another peak rate (`find_device`) was not measured
+        # either.
         if self != H100:
             return "estimated from an H100's speeds and data sheets"
         measured = [SHAPES[size] for size in MEASURED_SPEEDS]
@@ -230,10 +232,12 @@ def _seconds(
     rotary = 16 * (width + kv_width)
     swiglu = 18 * shape.mlp
     layer_bytes = norms_and_residual + rotary + swiglu
+    # Logits have a channel for each entry of the vocabulary, and only predicted positions have logits.
     logits_bytes = 8 * predicted * shape.vocab
     moved_bytes = shape.layers * layer_bytes * times_moved + logits_bytes
 
-    # In each pass weights are cast to bf16 and gradients are added up, so a token has a share of these bytes.
+    # In each pass weights are cast to bf16 and gradients are added up: 22 bytes for each parameter, of which
+    # a token has a share.
     pass_length = _FULL * pass_tokens
     moved_bytes += 22 * shape.trained_parameters / pass_length
     memory_seconds = moved_bytes / (_MEMORY * device.bandwidth)
@@ -268,6 +272,7 @@ def reached(name: str, left_out: str = "") -> float:
     logs = []
     for size, speed in MEASURED_SPEEDS.items():
         if size != left_out:
+            # 0.4: the speeds were measured with MLM at 40 %.
             seconds = _seconds(SHAPES[size], H100, 0.4, length, _PASS_TOKENS)
             logs.append(math.log(speed * seconds))
 

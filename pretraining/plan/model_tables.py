@@ -188,6 +188,7 @@ def _specs(design: Design, table: _ModelTable) -> list[StageSpec]:
             f"{len(table.stages)}"
         )
 
+    # Without a budget (`steps` is left out, so 0), stages cannot take shares.
     budget = _steps("steps", table.steps, None) if table.steps else None
     # Fractions, since shares of a budget that are rounded one by one would not add up to the budget.
     exact_end = Fraction(0)

@@ -85,7 +85,8 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
         "",
     ]
 
-    # Of one model, also what each stage adds; a single stage from random weights would only repeat the totals.
+    # Of one model, also what each stage adds. A single stage from random weights would only repeat the
+    # totals. With a start the table always stands here: it says what is added to that start.
     if len(plan.models) == 1 and (len(plan.stages) > 1 or plan.models[0].start):
         lines += [*_added(plan, device, price), ""]
     lines += _totals(plan, device, price)

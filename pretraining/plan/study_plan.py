@@ -132,6 +132,7 @@ class _File(FileSettings):
                 f"digit, not {self.prefix!r:.60}"
             )
 
+        # A list of the file is read as a tuple, tables [models.NAME] as a dictionary by name.
         if not isinstance(self.models, dict | tuple):
             raise UserError(
                 f"models takes a list, not {self.models!r:.60}; give names, or a table [models.NAME] for each"
@@ -172,7 +173,8 @@ def read_study(content: Mapping[str, Any], path: Path) -> Study:
     if not isinstance(tables, dict):
         tables = {name: {} for name in tables}
 
-    # A model with a start has the start's size. Only other models need a size of the file.
+    # A model with a start has the start's size. Only other models need a size of the file, so that a file
+    # without models needs none.
     has_start = [
         isinstance(item, dict) and item.get("start") for item in tables.values()
     ]
