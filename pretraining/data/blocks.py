@@ -35,4 +35,6 @@ def read_block(file: BinaryIO) -> bytes | None:
         # Where the file ends early, `packed` is a part of a frame or empty. Both are refused here.
         return zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
     except (zstandard.ZstdError, MemoryError) as error:
+        # A MemoryError has no text. Python raises it where the frame says that its data are larger than the
+        # memory.
         raise ValueError(str(error) or "a size that cannot be") from None

@@ -137,6 +137,7 @@ def build(
     source, identity = _open_text(specs, settings, kind, out, old_manifest, missing)
     encoder = load_tokenizer(tokenizer, begin=begin, end=end, as_llama3=as_llama3)
     ids = _ids(encoder)
+    # By the identity, since a source whose text is gone has no files.
     source_bytes = sum(file["bytes"] for file in identity["files"])
 
     # The share that is held out depends on the source's size where the user gives none.
@@ -146,6 +147,7 @@ def build(
         "source": identity,
         "tokenizer": encoder.sha256,
         "settings": asdict(settings),
+        # Tokens of a record, which is the unit that shards consist of.
         "record": RECORD,
         "version": SHARDS,
     }
@@ -299,6 +301,7 @@ def _check_finished(
     old_request = old_manifest["request"] | {"tokenizer": old_manifest["tokenizer"]}
     check_request(out, old_request, request)
     record = read_provenance(out)
+    # Without a record of provenance no state is known, and the content of all files is compared.
     states = record.get("texts", []) if record else []
     # A manifest has no hashes (None) of files on the hub, whose content their revision fixes.
     hashes = old_manifest["source"]["sha256"] or []
@@ -390,6 +393,7 @@ def _joined(
     first_file, row = writer.position.file, writer.position.row
     files_by_parts = 0
     for number in range(first_file, len(source.files)):
+        # Up to the next number, so that the hash of this file is known.
         source.hash_up_to(number + 1, writer.hashes)
         # A commit fixes the content of a hub's file, so the file is not hashed.
         sha256 = None if source.revision else writer.hashes[number]
@@ -430,6 +434,7 @@ def _write_splits(
     """
     position, splits = writer.position, writer.splits
     shard_tokens = settings.shard_records * RECORD
+    # The setting 0 stands for no limit.
     limit = settings.tokens or float("inf")
     is_enough = False
 
@@ -553,6 +558,7 @@ def _write_provenance(folder: Path, source: TextSource, encoder: TextTokenizer) 
     # The manifest lists the shards, but neither its own hash nor those of the indexes.
     names = [MANIFEST, *(f"{split}/{INDEX}" for split in SHARD_SPLITS)]
     hashes = {name: sha256_file(folder / name) for name in names}
+    # `folder=True`: the record stands in the folder, and not next to it as that of a file does.
     manifests.write_manifest(provenance_path(folder, folder=True), record, hashes)
 
 

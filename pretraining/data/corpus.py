@@ -172,7 +172,8 @@ class TextSource:
             try:
                 with _open(name) as raw:
                     if not self.revision:
-                        # A clone without Git LFS has pointers in place of large files.
+                        # A clone without Git LFS has pointers in place of large files. The first 64 bytes
+                        # show one.
                         refuse_pointer(Path(name), raw.read(64))
                         raw.seek(0)
                     # A file of an unknown suffix is in a source only where there is a kind: `open_documents`
@@ -237,6 +238,7 @@ def open_documents(
         raise UserError(f"--kind {kind}: no such kind; choose one of {_KINDS}")
     is_on_hub = any(spec.startswith("hf:") for spec in specs)
     source = _hub_source(specs, suffix) if is_on_hub else _local_source(specs, suffix)
+    # The source's `kind` is the suffix with its dot (`.txt`), not the word that the user gave (`txt`).
     return replace(source, text_field=text_field, separator=separator, kind=suffix)
 
 
@@ -628,6 +630,8 @@ def _decoded(name: str, number: int, line: bytes) -> str:
     Raises:
         UserError: the line is not UTF-8, or not text; the message names file and line.
     """
+    # `rows` and `packed` only word the message on a file of another program: what a table can be written as
+    # here, and that packed files are read under the right name.
     text = text_of(name, line, number, rows=_ROWS, packed=True)
     return _without_nul(text, f"{name}: line {number}")
 

@@ -67,6 +67,7 @@ class RemoteShards:
         self._get(MANIFEST, folder / MANIFEST, lambda: load_manifest(folder))
         manifest = load_manifest(folder)
         for split in SHARD_SPLITS:
+            # `private_folder` also makes the split's folder.
             path = private_folder(folder / split) / INDEX
             check = partial(_check_index, folder, split, manifest)
             self._get(f"{split}/{INDEX}", path, check)

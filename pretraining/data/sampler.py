@@ -197,13 +197,15 @@ class Order:
 
         The chunks are sorted by their place in the data. For a number above that of the last block there are none.
         """
-        chunk = self.together
+        # `self.chunk` may be more than a block has, so the size of a chunk is `together`.
+        chunk_size = self.together
         # Only whole chunks: a block has fewer samples than `block` where that is not a multiple of a chunk.
-        per_block = self.block // chunk
+        per_block = self.block // chunk_size
         first = block * per_block
         chunks = np.sort(_chunk_order(self, epoch)[first : first + per_block])
-        begins = chunks * chunk
-        ends = np.minimum(begins + chunk, self.samples)
+        begins = chunks * chunk_size
+        # The last chunk of the data may be shorter.
+        ends = np.minimum(begins + chunk_size, self.samples)
         return begins, ends
 
 
@@ -239,6 +241,7 @@ def lay_out(lengths: npt.ArrayLike, world: int, most: int) -> list[list[Int64s]]
     ranks = []
     # Balanced by tokens: with equal numbers of sequences, the fullest of 192 ranks would have 1.45 times the mean.
     for places in _balanced(sizes, world):
+        # A pass has places among this rank's sequences. They are turned into places among all of the step.
         passes = _balanced_passes(sizes[places], most)
         ranks.append([places[part] for part in passes])
     return ranks

@@ -48,6 +48,7 @@ class SeenTexts:
         if len(new):
             arrays.append(new)
         while len(arrays) > 1 and _RATIO * len(arrays[-1]) > len(arrays[-2]):
+            # The last array is taken out first, so that `before` is the one that stood before it.
             last, before = arrays.pop(), arrays[-1]
             size = len(before)
             # In place, so that memory grows without a copy. NumPy counts the references to an array before it

@@ -139,6 +139,7 @@ def writing(out: Path) -> Iterator[None]:
 
     try:
         with try_lease(state / _LEASE, end_process) as holder:
+            # None: this process has the lease. Else the words name the process that has it.
             if holder is not None:
                 raise UserError(
                     f"{holder} is writing shards in {out}; wait for it, or choose another --out"
@@ -173,6 +174,7 @@ def _move(path: Path, place: Path) -> None:
 
 def remove_unfinished(out: Path) -> None:
     """Remove the folder `.state` with the unfinished shards, and the folder of the shards if nothing else is in it."""
+    # Temporary files and folders of processes that were killed while they wrote or removed `.state`.
     remove_leftovers(out, UNFINISHED)
     with contextlib.suppress(FileNotFoundError):  # another process has just removed it
         if is_marked(out / UNFINISHED):

@@ -278,6 +278,7 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
 
     if manifest.get("format") != _FORMAT:
         raise UserError(f"{path} was written by another version; {_REMEDY}")
+    # A missing or invalid field becomes a `UserError` that names the manifest (`another_shape`).
     with manifests.another_shape(path, _REMEDY):
         tokenizer = read_settings(_Tokenizer, manifest["tokenizer"], str(path))
         # Every special token must have a row in the embedding. Where one is missing (None), 0 passes the test.
@@ -409,6 +410,8 @@ def files_of(data: Path, manifest: Mapping[str, Any]) -> dict[str, VerifiedFile]
         The files by their path below the folder. Only shards have a size.
     """
     record = read_provenance(data) or {}
+    # A field that the manifest lacks becomes a `UserError` that names the manifest (`another_shape`). `FILES`
+    # is the field of a record with the hashes of files by their names.
     with manifests.another_shape(data / MANIFEST, _REMEDY):
         hashes: dict[str, str] = dict(record.get(manifests.FILES, {}))
         for name, sha256 in manifest["tokenizer_files"].items():

@@ -321,6 +321,8 @@ class ShardWriter:
         """
         remedy = f"remove {self._out} and run the same command again"
         whole_bytes = 0
+        # Fields that a block lacks become a `UserError` with the remedy (`another_shape`). A pipe under the
+        # record's name is refused (`open_plain`), since this process would wait for it forever.
         with (
             another_shape(self._record, remedy),
             os.fdopen(open_plain(self._record), "rb") as file,

@@ -68,6 +68,7 @@ def read_ranks(path: Path) -> dict[bytes, int]:
         raise without_json(path.parent)
     if path.suffix == ".zst":
         try:
+            # No more than these bytes, since a few compressed bytes can stand for any number.
             data = unzstd(io.BytesIO(data)).read(MOST_BYTES)
         except OSError as error:
             raise UserError(

@@ -207,7 +207,10 @@ def read_tokens(path: Path, number: int, row: int) -> EncodedGroups:
                 table = np.frombuffer(data, _TABLE, count, 8)
                 tokens = np.frombuffer(data, np.int32, offset=8 + table.nbytes)
                 group = []
+                # `Document.row` is the number of the row after the document, where reading continues. Rows
+                # count from 0, so it is 1 for the first document of the file.
                 rows = enumerate(table.tolist(), rows_before + 1)
+                # A row of the table: digest, characters, number of tokens, and bytes read (`_TABLE`).
                 for next_row, (_, characters, _, read_bytes) in rows:
                     document = Document(
                         text="",

@@ -88,6 +88,7 @@ class TokenStream:
         self.folder = folder
         """The split's folder."""
         self._root, self._limit, self._fetch = root or cache, limit_bytes, fetch
+        # The decompressed file of each shard, at its place in the cache, whether or not it is there yet.
         self._files = []
         for shard in self.shards:
             file = VerifiedFile(cache / shard.name, shard.sha256, shard.size)
@@ -245,6 +246,7 @@ class TokenStream:
                     shard_file.path.replace(file.path)
 
                 # The descriptor reads this file, even if another rank also writes the shard, or removes it.
+                # The file was hashed above, so it counts as compared with its hash and is not hashed again.
                 file.trust(descriptor)
                 return descriptor
             except OSError as error:
@@ -272,6 +274,8 @@ class TokenStream:
         shard_file = VerifiedFile(folder / shard.name, shard.sha256, shard.size)
         try:
             if self._fetch is not None:
+                # The check of the download: opening the file hashes it, and raises an error where it is
+                # damaged.
                 packed.path = folder / shard.packed_name
                 self._fetch(
                     shard.packed_name, packed.path, lambda: os.close(packed.open())
@@ -348,6 +352,7 @@ def cached_shards(root: Path) -> dict[Path, os.stat_result]:
             with contextlib.suppress(FileNotFoundError):
                 statuses[path] = path.stat()
 
+    # `TokenStream` sets the access time when it reads a shard.
     return dict(sorted(statuses.items(), key=lambda item: item[1].st_atime_ns))
 
 

@@ -157,6 +157,8 @@ class TextTokenizer:
             if overflows(text):
                 encoded_texts += self._encode_slowly([text])
             else:
+                # By default tiktoken refuses a text with the name of a special token. With no disallowed
+                # names it reads them as plain text.
                 ids = twin.encode_to_numpy(text, disallowed_special=())
                 encoded_texts.append(self._as_document(ids))
 
@@ -454,6 +456,7 @@ def _with_ids(
         UserError: `end` is None, or the vocabulary lacks one of the tokens.
     """
     if end is None:
+        # The first two companions are the files that name special tokens; the others only have their ids.
         raise UserError(
             f"{where} does not say which token ends a text; name it with --end-of-text, and what begins one with "
             f"--begin-of-text, or give the model's folder with {' and '.join(COMPANIONS[:2])}"
@@ -574,6 +577,6 @@ def without_names(text: str, names: Set[str]) -> dict[str, Any]:
     content: dict[str, Any] = orjson.loads(text)
     merges = content["model"].get("merges", [])
     # Drop merges that lead to words that were renamed: the vocabulary no longer has the word that they would
-    # make.
+    # make. The list is changed in place, since it is the one in `content`.
     merges[:] = [pair for pair in merges if "".join(pair) not in names]
     return content

@@ -63,6 +63,7 @@ def parse_tokenizer(content: Mapping[str, Any], where: str | Path) -> Tokenizer:
         # The library's error on one line, and not all of a long one.
         return f"{where}: not a tokenizer.json: {' '.join(str(error).split())[:300]}"
 
+    # Whatever the library raises becomes a `UserError` with that sentence.
     with refused_as(sentence):
         inner = Tokenizer.from_str(json.dumps(content))
     inner.no_padding()
@@ -162,6 +163,7 @@ def _compare(folder: Path, file: Tokenizer, tokenizer: Any) -> None:
             added.append(f"an {token.content} among words")
 
     names = " ".join(tokenizer.all_special_tokens)
+    # Of the added words only the last ones that the tokenizer lists.
     for line in (*_LINES, *added[-_MOST_WORDS:], names):
         ours = file.encode(line, add_special_tokens=False)
         # As in shards, special tokens in a text are read as text.
