@@ -126,7 +126,11 @@ class Adaptation:
 
     @cached_property
     def _batch(self) -> int:
-        """Sequences of a step, all GPUs together, unless the user changes them: a power of two."""
+        """Sequences of a step, all GPUs together, as they are chosen: a power of two.
+
+        What the user changes (`--set global_batch=...`) comes over this choice later (`_changed`).
+        """
+        # With a number of steps there is no budget of tokens to divide, so a step has the most tokens.
         step_tokens = float(_MOST_TOKENS)
         if self.tokens is not None:
             tokens_of_update = self.tokens / _UPDATES
@@ -176,6 +180,7 @@ class Adaptation:
             return
         text = f"{where}: its text has {text_tokens:,} training tokens, and"
         if text_tokens < self._step_tokens:
+            # The suggested step is one that the text can fill: a few sequences, or fewer of a shorter text.
             sequences = min(_FEW_SEQUENCES, text_tokens // length)
             step_tokens = sequences * length
             # The most tokens of whole steps that are no more passes than allowed.
@@ -217,6 +222,9 @@ class Adaptation:
         # An objective without a ratio cannot occur here: `__post_init__` refuses it.
         if is_constant and (first.ratio or 0) > _LAST_RATIO:
             last = first._replace(ratio=_LAST_RATIO)
+        # The stage that ends with the last step. If it is the only one, it begins with stable steps, and its
+        # last `_decay` steps are the decay. If another stage comes before, that one ends where the decay
+        # begins, so that this one is only the decay.
         decayed = StageSpec(
             objective=last, end=self.updates, decay_steps=self._decay, curve="sqrt"
         )
@@ -359,6 +367,8 @@ class Adaptation:
         # (0), so that the name of each stage with a decay says its curve and length.
         stages = make_stages(size, self._stages, usual_decay=0)
         model = Model(name=name, size=size, stages=stages, start=start.text)
+        # The `decay_steps` of the design only say how names that the study does not list are read. The one
+        # model here is listed, with its stages made above.
         study = Study(
             name="adapt",
             design=Design(sizes=(size,), decay_steps=self._decay),

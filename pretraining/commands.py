@@ -97,6 +97,7 @@ def models(
         texts.append((item.name, item.size, label, f"{item.steps:,}", item.kind))
 
     records = pd.DataFrame(rows, columns=head)
+    # Column 3, the steps, is aligned on the right, as numbers are.
     document = TableDocument(body=[Grid(texts, numbers={3})], records=records)
     write(document, format, None)
 
@@ -214,6 +215,7 @@ def tokenizer(
         end_of_text: token that ends a text, of a converted one (default: as its files say)
         as_llama3: convert a tiktoken file of other ranks with Llama 3's split and special tokens
     """
+    # Neither is given, or both are.
     if (convert is None) == (not train):
         raise UserError("give either --convert or --train")
     from pretraining.data.corpus import open_documents
@@ -292,6 +294,7 @@ def train(
         config=replace(config, record=record),
         stop_file=stop_file,
     )
+    # Training that was asked to stop is not finished: the exit code (75) asks for a new start of the command.
     return None if is_finished else AGAIN
 
 
@@ -463,6 +466,7 @@ def adapt(
         stop_file=stop_file,
     )
     if not is_finished:
+        # Asked to stop: there is no encoder yet. The exit code (75) asks for a new start of the command.
         return AGAIN
 
     # Say what validation gained, and write the average with the start.
@@ -485,6 +489,8 @@ def _log_costs_and_choices(adaptation: Adaptation) -> None:
     # At the head of the module it would slow every command. `adapt` has loaded it by now.
     import torch
 
+    # Of these costs only steps, tokens and FLOPs are printed, which are the same on each device. The hours
+    # are estimated below, for each GPU in the passes that fit into its memory.
     model, costs = adaptation.targets.model, adaptation.targets.plan.costs()
     # By name, so that an H100 is not listed twice where this machine's GPU is one.
     gpus = {H100.name: H100}

@@ -5,6 +5,7 @@ is asked of a model, such as its kind, its share of CLM or the step at which the
 stages. These words are used throughout:
 
 - stage: consecutive steps with one objective, either stable (before the learning rate falls) or in the decay.
+- segment: a stage with a new objective, ratio or data, or after a decay, and the decay that may end it.
 - decay: the steps in which the learning rate falls to zero.
 - budget: all steps of a finished model, the last ones of which are its decay.
 - trunk: stable steps from which several models branch off, each with a decay of its own.
@@ -441,6 +442,7 @@ class Model:
             return "intermediate"
         if any(stage.phase == "decay" for stage in self.stages[:-1]):
             return "continued"
+        # A decay is a stage, not a segment: `610m-clm-10k-mlm40-42k` has three stages and is "two-stage".
         kind_by_segments = {1: "base", 2: "two-stage"}
         return kind_by_segments.get(len(self._segments), "multi-stage")
 
@@ -456,10 +458,10 @@ class Model:
 
     @property
     def _segments(self) -> tuple[Stage, ...]:
-        """The first stage, and each later one in which something new begins.
+        """The first stage of each segment: that of the model, and each later one in which something new begins.
 
-        That is another objective, ratio or data, or training that continues after a decay. The decay of an objective's
-        own stable steps is not new.
+        That is another objective, ratio or data, or training that continues after a decay. A decay after stable
+        steps of its own objective begins nothing new.
         """
         segments = [self.stages[0]]
         for before, after in pairwise(self.stages):

@@ -86,6 +86,7 @@ class Shape(FileSettings):
         feed_forward = 3 * self.hidden * self.mlp
         norms = 2 * self.hidden
         block = attention + feed_forward + norms
+        # `hidden` once more: the weights of the final norm.
         return self.layers * block + self.hidden
 
     @property

@@ -203,6 +203,7 @@ class Start:
         """
         # Names of tensors are dotted: `embeddings.position_embeddings.weight`.
         name_parts = {part for name in self.tensors for part in name.split(".")}
+        # A model of our own type has rotary positions, for which `max_length` is the only limit.
         if _POSITIONS not in name_parts or self.is_own:
             return self.shape.max_length
         import torch
@@ -292,7 +293,8 @@ class Start:
                 if isinstance(value, int | float):
                     own_numbers[name] = float(value)
 
-        # Whole numbers.
+        # Whole numbers. GPT-2 leaves out the inner width of its feed-forward layer where that is 4 times the
+        # model's. A start that names no longest sequence counts as one of 2,048 tokens, the paper's longest.
         hidden = number("hidden_size", "n_embd", "dim", "d_model", "emb_dim")
         heads = number("num_attention_heads", "n_head", "n_heads", "num_heads")
         return Shape(
@@ -467,6 +469,7 @@ def start_of(
     # A plan needs only config.json, and may be made before weights are fetched.
     tensors = {} if is_planned else tensor_heads(folder)
     _refuse_quantised(folder, tensors)
+    # Weights are unfinished if tensors are empty, or if they were saved with an adapter or inside a wrapper.
     refuse_unfinished(folder, tensors)
     notices = {}
     for name in _NOTICES:
