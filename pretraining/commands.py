@@ -316,6 +316,7 @@ def _check_shards(data: str, options: str) -> None:
             f"shards{options} --out DIR`"
         )
 
+    # The end of a sentence that names a folder of shards which may have been meant; empty where there is none.
     hint = path_hint(Path(data), MANIFEST)
     raise UserError(
         f"{data}: no shards here; write them with `clm-or-mlm shards{options} --out {data}`{hint}"

@@ -224,6 +224,7 @@ def build(
         # Write all other files beside the shards, and move everything to its place.
         _finish(source, writer, encoder, request)
         # Where missing files were written again, the others are those of the old manifest and must belong to it.
+        # The new manifest is still in the writer's folder (`.state`).
         if old_manifest is not None and load_manifest(writer.folder) != old_manifest:
             remove_unfinished(out)
             raise UserError(

@@ -229,6 +229,7 @@ class ShardWriter:
 
         # Hash of the record's last block; empty while there is none.
         self._last_hash = ""
+        # Also true of a link that leads nowhere: opening it fails, so that nothing is appended through it.
         if os.path.lexists(self._record):
             self._load()
 
