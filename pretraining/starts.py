@@ -149,11 +149,9 @@ class Start:
         for name in (*_ROPE, "hidden_act", "attention_bias", "mlp_bias"):
             if self.config.get(name) is not None:
                 fields[name] = self.config[name]
-
-        # What `other_architecture` returns is a sentence on a field that our class cannot compute, and empty
-        # where there is no such field.
         head_dim = self.config.get("head_dim")
         is_usual_width = head_dim in (None, self.shape.head_dim)
+        # `other_architecture` returns a sentence, which is empty if our class computes all fields.
         return not other_architecture(fields) and is_usual_width
 
     @property
