@@ -147,6 +147,7 @@ def _in_sequence(
         visible = (ahead >= -left) & (ahead <= right)
 
     if softcap is None:
+        # torch wants an axis of rows before the heads: this sequence is the only row.
         out = F.scaled_dot_product_attention(
             q[None],
             k[None],
@@ -208,6 +209,7 @@ def _attend(
         left, right = attention_mask.flatten().tolist()
         reach = int(left), int(right)
 
+    # From (1, heads, T, dimension) to (T, heads, dimension): all packed sequences are one row.
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     out = packed_attention(q, k, v, layout, scaling=scale, reach=reach, softcap=softcap)
@@ -226,7 +228,8 @@ def _reach(
         others: what transformers passes besides; not used.
     """
     del others
-    # A query in the middle of a sequence that is longer than the window on both sides.
+    # A query in the middle of a sequence that is longer than the window on both sides. Without a window a
+    # token sees a whole side or nothing of it, which a few tokens show as well: one of size 1 stands in.
     middle = (local_size or 1) + 1
     places = torch.arange(2 * middle + 1)
     mask = torch.as_tensor(mask_function(0, 0, torch.tensor(middle), places))
@@ -246,6 +249,7 @@ def _tokens_beside(visible: list[bool]) -> int:
     """
     if all(visible):
         return _ALL
+    # As many as come before the first one that it does not see, without the token itself.
     return visible.index(False) - 1
 
 
@@ -285,7 +289,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
         # Arguments of every call: a decoder would otherwise keep keys and values for a next token.
         self._more = {"use_cache": False} if "use_cache" in parameters else {}
-        # Some classes (RoBERTa) number positions not from 0: their tables begin with rows for padding.
+        # Some classes (RoBERTa) number positions not from 0: their tables begin with rows for padding. A class
+        # without such a table, as with rotary positions, begins at 0.
         self.first_position = max(
             map(first_position, position_tables(inner)), default=0
         )
@@ -350,10 +355,12 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             batch.cu_seqlens, batch.max_length, is_causal=is_causal, backend=backend
         )
         positions = positions_of(batch.cu_seqlens, batch.num_tokens)
+        # `positions_of` counts from 0. Some classes (RoBERTa) do not.
         positions = positions + self.first_position
 
-        # `_attend`, which the model's layers will call, reads the layout from there.
-        token = _pass.set(layout)
+        # `_attend`, which the model's layers will call, reads the layout from `_pass`. `before` is what
+        # `reset` needs to put the earlier value back.
+        before = _pass.set(layout)
         try:
             with self._attending(_NAME, is_causal), self._features():
                 out = self.inner(
@@ -364,8 +371,9 @@ class AdaptedModel(CompiledBlocks, nn.Module):
                     **self._more,
                 )
         finally:
-            _pass.reset(token)
+            _pass.reset(before)
 
+        # Under `_features` the field for logits has the features. The batch is the only row, [0].
         features: Tensor = out.logits[0]
         return features
 
@@ -379,6 +387,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
             )
 
         lengths = batch.cu_seqlens.diff().long()
+        # Any id that has a row will do: the mask below hides the padding.
         padding = getattr(self.config, "pad_token_id", None) or 0
         sequences = list(torch.split(batch.tokens, lengths.tolist()))
         rows = pad_sequence(sequences, batch_first=True, padding_value=padding)
@@ -390,7 +399,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         with self._attending(attention, causal), self._features():
             out = self.inner(input_ids=rows, attention_mask=mask.long(), **self._more)
 
-        # Row by row, without the padding: the order of the packed batch.
+        # Under `_features` the field for logits has the features, (S, longest, D). Row by row, without the
+        # padding: the order of the packed batch.
         features: Tensor = out.logits[mask]
         return features
 
@@ -412,7 +422,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         """
         head, cap = self.head, self.softcap
         bias: Tensor | None = head.bias
-        # `linear_cross_entropy` is faster, but takes no bias and no soft cap.
+        # `linear_cross_entropy` is faster, but takes no bias and no soft cap. `fused`: what it computes
+        # between its matrix products is compiled, where the model's blocks are compiled as well.
         if bias is None and cap is None:
             return linear_cross_entropy(
                 features,
@@ -482,6 +493,7 @@ class AdaptedModel(CompiledBlocks, nn.Module):
         was_causal = config.__dict__.get("is_causal")
         if before != attention:
             self.inner.set_attn_implementation(attention)
+        # Sets the direction in the field that the class reads.
         turn(config, is_causal=is_causal)
         try:
             yield

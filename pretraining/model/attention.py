@@ -75,7 +75,7 @@ class AttentionBackend:
 
     def problem(self, device: torch.device, dtype: torch.dtype, head_dim: int) -> str:
         """Return why this backend cannot run with a device, type of activations and head dimension; empty if it can."""
-        # The reference runs everywhere.
+        # The reference runs everywhere. All other backends attend by `varlen`.
         if self.attend is not varlen:
             return ""
         if device.type != "cuda" or dtype not in (torch.bfloat16, torch.float16):
@@ -106,6 +106,7 @@ class AttentionBackend:
             return f"needs a newer torch than {torch.__version__}"
         if not self.module:
             return ""
+        # The number at the end of a backend's name is also that of its package: `flash3`, flash-attn-3.
         return _import_problem(self.module, f"flash-attn-{self.name[-1]}")
 
     @property
@@ -160,6 +161,7 @@ def padded_layout(attention_mask: Tensor | None, *, is_causal: bool) -> Attentio
     # so none is given.
     if attention_mask is not None and attention_mask.dim() == 4:
         return AttentionLayout(is_causal=False, mask=attention_mask)
+    # The values of a mask (B, L) are looked at, here and below. If all tokens are real, the layout has no mask.
     if attention_mask is None or bool(attention_mask.all()):
         return AttentionLayout(is_causal=is_causal)
     length = attention_mask.shape[-1]
@@ -355,6 +357,8 @@ def resolve_backend(
         _activate(chosen)
         return chosen
 
+    # torch's own kernels: on AMD's GPUs, and on NVIDIA's that are not in `_ORDER`. On a CPU they have a
+    # problem below, so that the reference is left.
     order: tuple[AttentionBackend, ...] = (FLASH2,)
     if device.type == "cuda" and torch.version.hip is None:
         major = torch.cuda.get_device_capability(device)[0]
@@ -374,7 +378,8 @@ def resolve_backend(
 def _activate(backend: AttentionBackend) -> None:
     """Make torch's operator `varlen_attn` run a backend's kernels: a package's, or torch's own again."""
     wanted = backend.implementation
-    # torch 2.11 lacks some of these functions.
+    # torch's name of the package whose kernels are active; None for its own. torch 2.11 lacks some of these
+    # functions.
     current = getattr(torch_attention, "current_flash_attention_impl", lambda: None)()
     if backend.attend is not varlen or wanted == current:
         return

@@ -56,8 +56,8 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
     ) -> None:
         """Take the fields of a Hugging Face config; unknown ones are kept as attributes, as that library does.
 
-        `rope_parameters` (transformers >= 5) wins over `rope_theta`; padding has the id of the end of text, as in the
-        released configs.
+        `rope_parameters` (transformers >= 5) wins over `rope_theta`. A padding that is left out has transformers'
+        default for `eurobert`: the id of the end of text, as in the released configs.
 
         Args:
             is_causal: whether attention looks back only.
@@ -100,9 +100,10 @@ class EncoderConfig(EuroBertConfig):  # type: ignore[misc]  # transformers is un
                     f"config: {name} must be at least 0, not {fields[name]}"
                 )
 
-        # transformers checks the types of the rest.
+        # For fields that are left out: transformers has other defaults for these two.
         defaults = {"max_position_embeddings": 2048, "classifier_pooling": "mean"}
         fields["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
+        # transformers checks the types of all fields that were not checked above, with an error of its own.
         try:
             super().__init__(
                 **{**defaults, **fields}, is_causal=is_causal, mask_token=mask_token
@@ -130,7 +131,8 @@ def config_of(
         tokenizer: what the manifest of shards says of their tokenizer.
         is_causal: whether attention looks back only.
     """
-    # Some tokenizers have no token for the begin of a text: the one for its end stands in. It is the padding as well.
+    # Some tokenizers have no token for the begin of a text: the one for its end stands in.
+    # The token for the end is the padding as well.
     end, begin = tokenizer["eos_id"], tokenizer["bos_id"]
     return EncoderConfig(
         **shape_fields(shape),

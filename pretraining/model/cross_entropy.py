@@ -33,7 +33,7 @@ def rows_per_chunk(vocab: int, device: torch.device) -> int:
         vocab: size of the vocabulary.
         device: where they are computed.
     """
-    # A logit takes 4 bytes.
+    # A logit takes 4 bytes. Devices of a type that is not listed count as GPUs.
     rows = CHUNK_BYTES.get(device.type, CHUNK_BYTES["cuda"]) // (4 * vocab)
     return max(16, rows // 16 * 16)
 
@@ -75,6 +75,7 @@ def linear_cross_entropy(
     # Looked up here: inside an autograd function gradients are always off, and its inputs seem to need gradients even
     # under no_grad.
     wanted = torch.is_grad_enabled()
+    # What happens between the product that gives logits and the products that give gradients.
     between = _compiled() if fused else _loss_and_error
     total: Tensor = _LinearCrossEntropy.apply(
         hidden, weight, labels, weights, chunk, compute, wanted, between
@@ -200,7 +201,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 del logits
                 total += loss
 
-                # logits = states @ weight.T, so their gradient (the error) times one factor is that of the other.
+                # The error is the gradient by logits = states @ weight.T. So the gradient by the states is
+                # the error times the weight, and the gradient by the weight is the error times the states.
                 if grad_hidden is not None:
                     grad_hidden[part] = error @ product_weight
                 if grad_weight is not None:

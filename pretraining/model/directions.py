@@ -71,7 +71,8 @@ def turn(config: Any, *, is_causal: bool) -> None:
         config.is_causal = is_causal
         return
     is_bidirectional = bool(getattr(config, FLAG))
-    # Only if the direction changes: the window must not be halved or doubled twice.
+    # Only if the direction changes: the window must not be halved or doubled twice. The two are equal where
+    # the flag says both ways and causal is wanted, or the other way round.
     if is_bidirectional == is_causal:
         setattr(config, FLAG, not is_causal)
         window = config.sliding_window
@@ -224,6 +225,7 @@ def try_out(encoder: Any) -> Trial:
     Args:
         encoder: a `benchmarks.finetuning.encoders.Encoder`.
     """
+    # What `AutoModel` loads, which the encoder calls.
     base: nn.Module = encoder.base
     was_training = encoder.training
     encoder.eval()

@@ -89,6 +89,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         cos: from `rotary_tables`.
         sin: from `rotary_tables`.
     """
+    # (..., heads, 2, D / 2): the x of all rotations, then their y. `sin` has a minus for the first half, so
+    # that one line gives x cos - y sin and y cos + x sin.
     halves = x.float().view(*x.shape[:-1], 2, x.shape[-1] // 2)
     # Halves are exchanged by a flip, which Inductor fuses; with `cat` they would be written once more.
     turned = halves * cos + halves.flip(-2) * sin
@@ -240,6 +242,7 @@ class EuroBertModel(EuroBertPreTrainedModel):
         self.attention_backend = AUTO
         self.residual_is_narrow = False
         """Whether blocks add in the type of matrix products, as under autocast to bf16, not in that of the weights."""
+        # transformers asks each constructor for this call at its end, when all modules are there.
         self.post_init()
 
     def forward(
@@ -358,6 +361,7 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         output = MaskedLMOutput(logits=logits, hidden_states=body.hidden_states)
         if labels is not None:
             wide = logits.flatten(0, -2).float()
+            # torch leaves out labels of -100 by default.
             output.loss = F.cross_entropy(wide, labels.flatten())
 
         return output
@@ -374,7 +378,16 @@ class EuroBertForMaskedLM(EuroBertPreTrainedModel):
         weights: Tensor | None = None,
         chunk: int | None = None,
     ) -> Tensor:
-        """Return the summed cross-entropy of features (M, H) against labels (M,), each times its weight if given."""
+        """Return the summed cross-entropy of features (M, H) against labels (M,), each times its weight if given.
+
+        Args:
+            features: hidden states at the positions that predict.
+            labels: tokens to predict.
+            weights: factor of each label's cross-entropy, (M,).
+            chunk: for how many positions logits are computed at a time; by the vocabulary's size when left out.
+        """
+        # `fused`: what is computed between the matrix products of the loss is compiled, where the blocks are
+        # compiled as well.
         return linear_cross_entropy(
             features,
             self.lm_head.weight,
