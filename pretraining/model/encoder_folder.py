@@ -155,6 +155,7 @@ def write_folder(
                 # The number of tokens that training read at a time, where the manifest has the training's
                 # settings.
                 longest = content.get("science", {}).get("max_length")
+                # sentence-transformers' name for the pooling.
                 mode = MODES[embedding.pooling]
                 write_pooling(making, files.width, mode, longest=longest)
                 if embedding.query or embedding.document:

@@ -163,6 +163,8 @@ def encoder_config(folder: Path) -> EncoderConfig:
     # An older name of the field.
     if "clf_pooling" in fields:
         fields["classifier_pooling"] = fields.pop("clf_pooling")
+    # Fields that say how the folder was written: code beside the file, which is never run, the class that was
+    # saved, and the version that saved it. None of them changes what is computed.
     for name in ("auto_map", "architectures", "transformers_version"):
         fields.pop(name, None)
 

@@ -135,6 +135,7 @@ def export_trained(
     write_tokenizer_files = partial(_write_companions, start=start, data=tokenizer_dir)
     card = partial(_card, made_from=start.name, licence=start.licence, name=out.name)
     files = _files_of(model, write_tokenizer_files, card)
+    # `origin`: `own` for a mask of the start's tokenizer, `was TOKEN` for a renamed token, or `new`.
     mask = start.mask
     about = {
         **manifest,
@@ -161,6 +162,7 @@ def refuse_other_embedding(
     """
     if start is None:
         return
+    # A manifest without the field: the model is pooled by the mean and has no prompts, as `Embedding()`.
     recorded = manifest.get(EMBEDDING, Embedding().kept)
     differs = first_difference(recorded, start.embedding.kept)
     if differs is None:
@@ -236,6 +238,7 @@ def export_llama(folder: Path, out: Path) -> Path:
 
     # A folder without a manifest of this package only has its name to say.
     manifest = check_model(folder) or {"model": folder.name}
+    # Without the hashes of the other folder's files: `write_folder` adds those of this one.
     about = _without(manifest, FILES, "records")
 
     # Pooling and prompts, from the files of sentence-transformers in the folder.
@@ -303,6 +306,7 @@ def write_merged(start: Start, finished: Path, share: float) -> Path:
         UserError: the model was trained from another start.
     """
     out = merged_folder(finished, share)
+    # The finished model, opened as a start is, so that its weights can be loaded.
     trained = start_of(str(finished))
     manifest = check_model(finished) or {}
 
@@ -364,6 +368,7 @@ def _write_config(folder: Path, inner: nn.Module) -> None:
     else:
         fields["is_causal"] = False
 
+    # The direction once more: for these families servers read this field in place of `is_causal`.
     if config.model_type in SERVERS_READ_FLAG:
         fields[FLAG] = True
     fields |= _older_rope(fields)
@@ -408,6 +413,7 @@ def _write_companions(folder: Path, start: Start, data: Path | None) -> None:
         # (`data_config`).
         special |= read_tokenizer(data).special
 
+    # Tokenizers such as BERT's name no end of text: the token that separates two texts also ends one.
     end = special.get("eos_token") or special.get("sep_token")
     special.setdefault("pad_token", end or mask.token)
     # A tokenizer.json may have been saved with cutting and padding of texts turned on.

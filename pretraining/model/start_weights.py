@@ -67,6 +67,7 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
     start_tokenizer = text_tokenizer(
         start.tokenizer, start.text, end=start.tokenizer.mask.token
     )
+    # Hash and mask of the start's tokenizer, then of the shards' (`tokenizer`).
     ours = (start_tokenizer.sha256, start.mask.id)
     if ours != (tokenizer["sha256"], tokenizer["mask_id"]):
         raise UserError(
@@ -157,6 +158,7 @@ def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
     # A missing head is drawn from torch's global generator, which is put back afterwards.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
+        # The direction of the folder does not count: in training each batch has that of its objective.
         model = load_encoder(start.folder, EuroBertForMaskedLM, is_causal=False)
     model.float()
     ids, rows = start.tokenizer.rows, model.config.vocab_size
@@ -181,6 +183,7 @@ def _config_of_llama(start: Start) -> EncoderConfig | None:
         "head_dim",
     )
     ours: dict[str, Any] = {"rms_norm_eps": 1e-6}  # Llama's default, which is not ours
+    # Of `shape_fields` only the names are taken; the values are those of the start's own configuration.
     for name in (*shape_fields(start.shape), *others):
         if fields.get(name) is not None:
             ours[name] = fields[name]
@@ -197,6 +200,7 @@ def _own_class(start: Start, config: EncoderConfig) -> EuroBertForMaskedLM:
     # The weights are drawn at random, which must not move the generator that others draw from.
     with torch.random.fork_rng(devices=[]):
         model = EuroBertForMaskedLM(config)
+    # A configuration of our own class cannot say that the head is tied (`OUR_CLASS`), so it is tied here.
     if start.config.get("tie_word_embeddings"):
         model.lm_head.weight = model.model.embed_tokens.weight
     return model
@@ -279,6 +283,7 @@ def as_loaded(start: Start) -> Start:
     is_apart = False
     if embedding and head:
         is_apart = not torch.equal(_tensor(start, embedding), _tensor(start, head))
+    # Where the files have neither embedding nor head, the number in config.json stays.
     corrected = _corrected(start, rows[0] if rows else start.shape.vocab, is_apart)
 
     # What config.json says otherwise.
@@ -422,6 +427,7 @@ def _check_tensors(start: Start, inner: Any, info: Mapping[str, Any]) -> None:
             "give the config.json of these weights, gathered if they were trained with ZeRO-3"
         )
 
+    # `_untied` also fills in tensors that are only copies of others, and returns the remaining names.
     missing = _untied(inner, set(info["missing_keys"]))
     if missing:
         # Of the head, weights may be missing; of the model without it (the body), none.
@@ -473,6 +479,7 @@ def _untied(inner: Any, missing: set[str]) -> list[str]:
     ties = dict(inner._tied_weights_keys or {})
     # If the model is tied, transformers has filled all in. If even the head's weight is missing, there is no head.
     lacks_weight = any(name in missing for name in ties if name.endswith(".weight"))
+    # In both cases nothing is to be filled in here.
     if inner.config.tie_word_embeddings or lacks_weight:
         return sorted(missing)
     copied = set()
@@ -515,6 +522,7 @@ def model_of(start: Start, state: Mapping[str, Tensor]) -> Any:
             f"{start.text}: the trained weights do not fit it: {first_line(error)}"
         ) from None
 
+    # `assign` has put each tensor in place by itself. Two that the class ties are made one again here.
     inner.tie_weights()
     # The start's configuration names a padding whose id has no row (`Start.padding`): set that of the token that pads.
     if start.config.get("pad_token_id") is not None and start.padding is None:
