@@ -207,6 +207,7 @@ class BucketViews(Callback):  # type: ignore[misc]  # composer is untyped
                 state.model, gradient_as_bucket_view=True
             )
             if self._gradients == "bf16":
+                # None stands for the group of all processes.
                 state.model.register_comm_hook(None, bf16_compress_hook)
 
 
@@ -277,6 +278,8 @@ def quiet_libraries() -> Iterator[None]:
     Raises:
         UserError: Weights & Biases raised an error in the block.
     """
+    # What Composer logs is no Python warning, so the filters below do not hide it. The level of its log stays
+    # so after the block.
     logging.getLogger("composer").setLevel(logging.WARNING)
     with warnings.catch_warnings():
         for module in _QUIET:

@@ -100,6 +100,8 @@ class TrainingContext:
         self.data = Data(self.data_folder, config, self.model_config, remote)
         self._data_at: dict[str, Data] = {}
         """Data of the stages that have their own, by the folder or address that the study file gives."""
+        # `ancestry` also has the stages before: where a single stage is trained, `targets.stages` has only
+        # that one. The second part of each pair there is the step up to which the stage is trained.
         for last, _ in self.targets.stages:
             for stage in self.plan.ancestry(last):
                 if stage.data and stage.data not in self._data_at:
@@ -176,6 +178,7 @@ class TrainingContext:
         change results (`science`), the stages that led here, and the hashes of the start if there is one.
         """
         stages = []
+        # `lineage` gives a table of fields for each stage that led here, and last for this one.
         for item in self.plan.lineage(stage):
             if "data" in item:
                 # The same shards in another place are the same data, so their hash replaces the path.
@@ -296,6 +299,7 @@ class TrainingContext:
         if not self.config.record.eval_sequences:
             return False
         path = self.folder(stage.name) / LOG
+        # `[]`: a list for faults, which is dropped. Without it a faulty line would raise an error.
         rows = read_log(path, []) if path.is_file() else []
         # Without its log nothing is known of the validation: the stage counts as finished.
         if not rows:

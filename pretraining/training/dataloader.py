@@ -130,6 +130,7 @@ class Data:
         self.cache = make_shard_cache_folder(config.machine.cache)
         """Folder of decompressed shards."""
         streams = {}
+        # Each set of shards has a folder in the cache, by its hash. `limit_bytes` limits the whole cache.
         for name in SHARD_SPLITS:
             streams[name] = TokenStream(
                 folder / name,
@@ -200,6 +201,7 @@ class Data:
             ungrouped = self._prepare(packed, objective, ratio, MLM_STREAM)
             microbatch = ungrouped.grouped(group_of)
             microbatches.append(microbatch)
+            # How many tokens this pass predicts, by group; the step has `len(counts)` groups.
             counts += microbatch.counts(len(counts))
             tokens += packed.num_tokens
             fingerprint += _fingerprint(packed, microbatch)
@@ -251,7 +253,8 @@ class Data:
         Reading one token opens its whole shard.
         """
         for first, end in zip(firsts, ends, strict=True):
-            # Of the first and of the last sample, the first token and the one after the last.
+            # Of the first and of the last sample, the first token and the one after the last. In both arrays
+            # [0] is the first sample and [1] the last one.
             token_begins, token_ends = self._cut.spans([first, end - 1])
             for token in range(int(token_begins[0]), int(token_ends[1]), _STRIDE):
                 try:
@@ -408,6 +411,7 @@ class StageBatches:
         batch = data.step(
             number, stage.objective, ratio, rank=ranks.rank, world=ranks.world
         )
+        # `Data.step` has recorded the batch's number in its data as the step.
         return replace(batch, step=step)
 
     def validation(self) -> Iterator[ObjectiveBatch]:

@@ -91,8 +91,9 @@ class LogWriter:
         """Append one row to the log; its fields in `MEASURED` go to the timings instead."""
         measured = {key: row[key] for key in MEASURED if key in row}
         if measured:
-            place = {"step": row["step"], "stage": row["stage"]}
-            _append(self._timings, place | measured)
+            # The fields that say which row of the log a row of timings belongs to.
+            common = {"step": row["step"], "stage": row["stage"]}
+            _append(self._timings, common | measured)
         logged = {key: value for key, value in row.items() if key not in MEASURED}
         line = _append(self._log, logged)
         self._size += len(line)
@@ -305,6 +306,8 @@ def validation_gain(rows: Iterable[Mapping[str, Any]]) -> str:
 
     Losses at different masking ratios do not compare: those of the first ratio with two validations are taken.
     """
+    # By masking ratio, in the order in which the ratios first occur: the loop below returns at the first one
+    # with two losses.
     losses: dict[float | None, list[float]] = {}
     for row in rows:
         # A validation without a token to predict has no loss.

@@ -34,6 +34,7 @@ def last_step_to_keep(
         -1 to cut all rows, None to cut none.
     """
     saved = checkpoints.checkpoint_steps(folder)
+    # Training begins at the stage's first step, so that even its first row is written again.
     if not saved:
         return -1
     newest = saved[-1]
@@ -63,6 +64,7 @@ def complete_row(
         # The update that led to this step is numbered from 0, so its number is one less.
         ratio = stage.ratio_at(step - 1)
 
+    # In this order, then the order of `row`: a log has the same bytes whenever a model is trained again.
     common: dict[str, Any] = {
         "step": step,
         "split": split,
@@ -84,6 +86,8 @@ def timings(context: TrainingContext, stage: PlannedStage, speed: float) -> LogR
         speed: tokens per second, of all ranks together.
     """
     ranks = context.ranks
+    # FLOPs of a token depend on the mean length of the sequence that it is in (`attended_length`), and on the
+    # share of positions for which the head computes logits (`predicted_share`).
     flops = model_flops_per_token(
         context.shape,
         length=context.config.sequences.attended_length,

@@ -60,6 +60,7 @@ def build_model(context: TrainingContext, *, is_seeded: bool) -> tuple[Trained, 
         # On a GPU one matrix product for queries, keys and values is faster than three. The parameters stay apart, so
         # checkpoints do not change.
         model.fuse_projections(device.type == "cuda")
+        # The type in which blocks add: bf16, that of matrix products, or that of the weights.
         model.body.residual_is_narrow = config.machine.residual == "bf16"
         head_dim = model.config.head_dim
     else:
@@ -94,6 +95,7 @@ def compile_model(
     is_measured = device.type == "cuda" and not isinstance(model, AdaptedModel)
     if wanted == "auto" and not is_measured:
         return "off"
+    # The option lets Inductor, torch's compiler, try more variants of each kernel.
     tuned = {"coordinate_descent_tuning": True} if wanted == "tuned" else None
     model.compile_blocks(options=tuned)
 

@@ -175,6 +175,7 @@ def prepare(
 
     tokens = torch.cat([part.inputs.tokens for part in parts])
     labels = torch.cat([part.labels for part in parts])
+    # All that is not replaced, such as the direction, is the same in all parts and taken from the first.
     return replace(
         parts[0],
         inputs=replace(batch, tokens=tokens),
@@ -198,6 +199,7 @@ def loss_sum(
         chunk: for how many positions logits are computed at a time; chosen by the vocabulary's size when left out.
     """
     hidden = model.encode(batch.inputs, is_causal=batch.is_causal)
+    # Only the positions that predict go on to the head; without `positions` all do.
     if batch.positions is not None:
         hidden = hidden.index_select(0, batch.positions)
     weights = None
@@ -222,6 +224,7 @@ def group_weights(counts: Tensor, weighting: str) -> Tensor:
     """
     counts = counts.double()
     has_targets = counts > 0
+    # Of groups, not yet of tokens: each group weighs 1, or as much as it has predicted tokens.
     weights = has_targets.double() if weighting == "equal" else counts
     # Each group's share of the loss. If no token of the step is predicted, all weights are 0: the smallest number that
     # is not 0 then stands in for their sum, against a division by 0.

@@ -109,6 +109,7 @@ def optimizer_state(
     state = optimizer.state_dict()["state"]
     tensors = {}
     for number, (name, _) in enumerate(model.named_parameters()):
+        # A parameter has no state before its first update.
         for what, value in state.get(number, {}).items():
             tensor = value.detach().cpu().contiguous()
             tensors[f"{what}.{name}"] = tensor.reshape(value.shape or (1,))

@@ -334,7 +334,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         with contextlib.ExitStack() as stack:
             stack.enter_context(quiet_libraries())
             trainer = Trainer(
-                # What is trained, on which batches, up to which update.
+                # What is trained, on which batches, up to which update (`ba`: counted in batches, one each).
                 model=PretrainingModel(self.model),
                 train_dataloader=self.data,
                 max_duration=f"{self.target}ba",
@@ -418,6 +418,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.pass_began = time.monotonic()
         if self.context.ranks.device.type != "cpu":
             return
+        # Ranks may have different numbers of passes. Every rank has at least `common_passes`.
         if self._is_stopped_at(finished_passes, self.update.common_passes):
             raise _StopUpdateError
 
@@ -578,6 +579,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         gather_state(self.optimizer)
         problem = None
         if self.writer is not None:
+            # `keep`: steps at which other stages branch off, or whose checkpoint is a model.
             problem = self.writer.begin(
                 step, self.model, self.optimizer, state, stage.keep
             )

@@ -126,6 +126,7 @@ def train(
     last, last_step = targets.stages[-1]
     ends_causal = OBJECTIVES[last.objective].is_causal
 
+    # `is_model`: a whole model is trained, not only one stage, which is not exported.
     # Of a start of another class only encoders are exported, and after CLM a model is none.
     if targets.is_model and ends_causal and not is_eurobert(start):
         raise UserError(
@@ -335,6 +336,7 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
     state = checkpoints.load_state(saved)
     data = context.data.manifest
     check_tokenizer(context.data_folder, data)
+    # `lacks`: a phrase for each stage whose log is not complete.
     rows, lacks = _log_rows(context, stages, model.steps)
     log = log_text(rows)
 
@@ -406,6 +408,7 @@ def _manifest(
         "recipe": context.config.recipe(),
         "data_source": _source_of(context.data.manifest),
     }
+    # Stages with shards of their own, among all that led to the model.
     sources_of_stages = {}
     for stage in context.plan.ancestry(last):
         if stage.data:
@@ -532,6 +535,7 @@ def _only_process(folder: Path, name: str, ranks: Ranks) -> Iterator[None]:
 
         # Only the first rank asks for the lock. If another job holds it, all ranks of this job must end: they would
         # otherwise wait for the first one for ever. The others learn of it from the sum, to which they add 0.
+        # Nor do the others know who holds the lock: their message says `another process`.
         if ranks.total(holder is not None)[0]:
             raise UserError(
                 f"{folder}: {holder or 'another process'} is training {name}; wait for it, then run the same command "

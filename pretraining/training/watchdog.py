@@ -86,6 +86,7 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         if self._ranks.world > 1:
             # A connection of its own: training may be waiting in a call that holds the other one.
             self._store = distributed_c10d._get_default_store().clone()
+            # A call that waits longer for the store raises an error. `_LOOKS` reports take less time.
             self._store.set_timeout(timedelta(seconds=10 + _LOOKS * self._beat))
             threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
         return self
