@@ -109,6 +109,7 @@ def packed_attention(
     # Only a layout of the reference (SDPA) has the lengths on the host. One of a GPU kernel, which comes here
     # because of a soft cap, does not, so the GPU has to be waited for.
     lengths = list(layout.lengths or layout.cu_seqlens.diff().tolist())
+    # Of each a list of (heads, L, dimension), one for each sequence.
     queries = torch.split(q.transpose(0, 1), lengths, dim=1)
     keys = torch.split(k.transpose(0, 1), lengths, dim=1)
     values = torch.split(v.transpose(0, 1), lengths, dim=1)
@@ -289,8 +290,8 @@ class AdaptedModel(CompiledBlocks, nn.Module):
 
         # Arguments of every call: a decoder would otherwise keep keys and values for a next token.
         self._more = {"use_cache": False} if "use_cache" in parameters else {}
-        # Some classes (RoBERTa) number positions not from 0: their tables begin with rows for padding. A class
-        # without such a table, as with rotary positions, begins at 0.
+        # Some classes (RoBERTa) number positions not from 0: their tables begin with rows for padding. A
+        # class without such a table, as with rotary positions, begins at 0.
         self.first_position = max(
             map(first_position, position_tables(inner)), default=0
         )
@@ -565,6 +566,7 @@ def check_packing(model: AdaptedModel, where: str) -> None:
         directions = (False, True) if model.looks_back else (False,)
         for causal in directions:
             packed = model.logits(model.encode(batch, is_causal=causal))
+            # What transformers computes of each sequence by itself, without this module's attention.
             first_alone = model.plain(first, is_causal=causal)[0]
             second_alone = model.plain(second, is_causal=causal)[0]
             gap = _gap(torch.cat([first_alone, second_alone]), packed)

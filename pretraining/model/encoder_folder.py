@@ -230,6 +230,7 @@ def check_model(
     # Another tool's manifest has none of our keys.
     if not isinstance(content, dict) or not {SEAL, FILES} & set(content):
         return None
+    # Read again as one of this package's: a damaged one is refused.
     manifest = read_manifest(path, remedy)
     if not manifest.get(FILES):
         raise UserError(f"{path} lists no files; {remedy}")
@@ -298,6 +299,7 @@ def self_test_vector(
         ).last_hidden_state
         return states
 
+    # `sides` changes the last of a few tokens, and the padding after them, and compares the outputs.
     if not sides(outputs, probe_ids(model.get_input_embeddings())).both_ways:
         raise UserError(
             f"{name} does not see both sides: in plain transformers, the first token's output does not change with the "

@@ -398,6 +398,7 @@ def _load_inner(start: Start, seed: int) -> Any:
             # An export of this package has an untied head in a file of its own.
             if (start.folder / LM_HEAD).is_file():
                 head = load_file(start.folder / LM_HEAD)
+                # Not strict: the file holds no other tensor of the model.
                 inner.load_state_dict(head, strict=False)
                 info["missing_keys"] -= head.keys()
     except Exception as error:  # safetensors and transformers raise kinds of their own

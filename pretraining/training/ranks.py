@@ -107,6 +107,7 @@ class Ranks:
         # The file's name has a random number, which no other job uses. The first process draws it; in a sum with zeros
         # the others get it.
         drawn = secrets.randbelow(2**40) if self.rank == 0 else 0
+        # `total` returns a sum for each value that it gets, here one.
         number = self.total(drawn)[0]
         mark = folder / f".shared-{number:.0f}"
         if self.rank == 0:

@@ -452,6 +452,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
     def batch_end(self, state: State, logger: Logger) -> None:
         """Log the update that has just been made, and validate when it is time."""
         # What the update did. A loss that is not finite ends training here, before anything is written.
+        # `record`: the settings of how often to log, validate and save.
         progress, record = self.progress, self.context.config.record
         tokens_before = progress.tokens
         # Composer's clock has counted this update already: the first update ends at step 1.

@@ -72,6 +72,7 @@ def starts_with_validation(
 
 
 def _has_validation(log: Path, step: int) -> bool:
+    # `[]`: a list for faults, which is dropped. Without it a missing log or a faulty line would be an error.
     rows = read_log(log, [])
     return any(row["split"] == "validation" and row["step"] == step for row in rows)
 
