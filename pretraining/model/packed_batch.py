@@ -62,7 +62,7 @@ class PackedBatch:
                     f"not {array.dtype} of shape {array.shape}"
                 )
 
-        # Of sequences, not of tokens.
+        # Numbers of the sequences, not ids of tokens.
         ids = np.arange(len(arrays)) if sample_ids is None else np.asarray(sample_ids)
         lengths = np.array([array.size for array in arrays])
         longest = int(lengths.max())

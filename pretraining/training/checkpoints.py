@@ -223,7 +223,7 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
 
 
 def load_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """Return the weights, named as in `EuroBertForMaskedLM`, on the CPU.
+    """Return the weights on the CPU, named as in the trained model: `EuroBertForMaskedLM` or `AdaptedModel`.
 
     Raises:
         UserError: they are missing or damaged.
