@@ -54,7 +54,7 @@ _DATASET_AGAIN = "fetch, import or make the dataset again with --replace"
 _TRAIN_AGAIN = "run the same train, adapt or workflow command again"
 _MODEL_AGAIN = "remove it and run the command again that wrote it (train, adapt or pretraining export)"
 _KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
-_STUDY_PARTS = {"analysis": 2, "data": 2, "shards": 1, "tokenizer": 1}
+_STUDY_PARTS = {"analysis": 2, "data": 2, "shards": 1, "tokenizer": 1, "results": 5}
 """Folders of a study that its `workflow` command makes again once a job needs them: how many names each has."""
 
 
@@ -138,17 +138,20 @@ def _study_remedy(damaged: Path) -> str:
     # The folder of a study, known by its record of the workflow, may be the damaged one itself or any around
     # it.
     for study in (damaged, *damaged.parents):
-        if (study / WORKFLOW).is_file():
-            names = damaged.relative_to(study).parts
-            # How many of these names lead to what is removed: two for analysis/table10, one for shards; 0 for
-            # what the workflow does not make.
-            length = _STUDY_PARTS.get(names[0], 0) if names else 0
-            if length:
-                part = study.joinpath(*names[:length])
-                return (
-                    f"; or, in this study, remove {part} and run the same `workflow` command again, which makes "
-                    "what it needs"
-                )
+        if not (study / WORKFLOW).is_file():
+            continue
+        names = damaged.relative_to(study).parts
+        # How many of these names lead to what is removed: two for analysis/table10, one for shards; 0 for
+        # what the workflow does not make.
+        length = _STUDY_PARTS.get(names[0], 0) if names else 0
+
+        # Of a whole room of the study, such as all results, nothing is said: most of it is undamaged.
+        if 0 < length <= len(names):
+            part = study.joinpath(*names[:length])
+            return (
+                f"; or, in this study, remove {part} and run the same `workflow` command again, which makes "
+                "what it needs"
+            )
     return ""
 
 
