@@ -483,8 +483,12 @@ def figure(
     from paper_figures.figure import FigureInputs, figures_named
     from paper_figures.save import DrawnFigure
 
-    # One name gives one figure; its module is imported only now.
-    [entry] = figures_named([str(name)])
+    # The figure's module is imported only now.
+    entry, *more = figures_named([str(name)])
+    if more:
+        raise UserError(
+            f"{name} names {1 + len(more)} figures; name one, or draw all of them with `clm-or-mlm figure {name}`"
+        )
     spec = entry.load()
     opened = load(source)
 

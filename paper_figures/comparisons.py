@@ -240,21 +240,25 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
     worse = _clearly_worse(lines, inputs)
 
     # For each task a text for each of its series.
-    texts_of_task: dict[str, list[str]] = {}
+    texts_of_task: dict[str, dict[str, str]] = {}
     for rows in lines:
-        task = rows["panel"].iloc[0]
+        task, name = rows["panel"].iloc[0], rows["series"].iloc[0]
         best_xs = [f"{x:g}" for row, x in rows["x"].items() if row not in worse]
         text = "/".join(best_xs)
         # A line of one point says nothing about the best of several: its only x is written.
         if len(rows) > 1 and len(best_xs) == len(rows):
             text = "any"
-        texts_of_task.setdefault(task, []).append(text)
+        texts_of_task.setdefault(task, {})[name] = text
 
     parts = []
     for task, texts in texts_of_task.items():
-        listed = ", ".join(texts)
+        present = [name for name in names if name in texts]
+        listed = ", ".join(texts[name] for name in present)
+        # A task without some of the series names those that it has.
+        if present != names:
+            listed = ", ".join(f"{name} {texts[name]}" for name in present)
         # Not `any, any, any`.
-        if set(texts) == {"any"}:
+        elif set(texts.values()) == {"any"}:
             listed = "any"
         parts.append(f"{task} {listed}")
 

@@ -133,10 +133,10 @@ def tokenizer(start: Start) -> Iterator[CheckLine]:
         yield fail("tokenizer", f"{said}; use the study's, or correct `vocab`")
 
     for size in start.sizes:
-        if ids < _FEW_IDS * rows[size]:
-            said = (
-                f"the tokenizer has {ids:,} ids, but {size} has rows for {rows[size]:,}"
-            )
+        # `shapes` reads a start's shape from its folder, which `rows` lacks.
+        vocab = start.study.shapes[size].vocab
+        if ids < _FEW_IDS * vocab:
+            said = f"the tokenizer has {ids:,} ids, but {size} has rows for {vocab:,}"
             yield warn("tokenizer", f"{said}; is it the study's tokenizer?")
 
 

@@ -24,6 +24,7 @@ from analysis.evidence.contrasts import (
     contrast_result,
 )
 from analysis.statistics.estimates import Student
+from common.level import LEVEL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +103,12 @@ def with_pretraining_spread(
             weight_of[unit] = weight_of.get(unit, 0.0) + term.weight
 
         variance = base.error**2
+        # A percentile bootstrap has no error. Half of its interval stands for one, as in a normal distribution.
+        if math.isnan(variance):
+            from scipy import special
+
+            half = (base.high - base.low) / 2
+            variance = (half / float(special.ndtri(0.5 + LEVEL / 2))) ** 2
         added = sd**2 * math.fsum(weight**2 for weight in weight_of.values())
         # Weights that cancel leave a remainder of binary arithmetic, which is no variance.
         if added < 1e-12:

@@ -118,10 +118,10 @@ def compare(
 
     # If all models are named as the paper's, the released runs of those that the cache lacks are fetched. A pattern or
     # another name stands for runs that are there already.
-    only_paper_models = set(models) <= set(MODELS) and not replicates
+    are_paper_models = bool(models) and set(models) <= set(MODELS)
     opened = source.open(
         # None: nothing is fetched, and the source has what is there.
-        models if only_paper_models else None,
+        models if are_paper_models and not replicates else None,
         need_instances=score.method.needs_instances,
     )
     settings = opened.with_interval(score)

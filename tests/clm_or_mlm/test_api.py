@@ -62,6 +62,7 @@ def test_a_frame_is_checked_like_a_file(store: Path) -> None:
         (lambda _: cm.compare("610m-mlm40-42k", "610m-clm-43k"), "610m-clm-42"),
         (lambda _: cm.figure(3, task="MT"), "task= is one of SC, TC, QA, IR"),
         (lambda _: cm.figure(1, task="SC"), "Figure 1 has no such panel"),
+        (lambda _: cm.figure("all"), "name one, or draw all"),
     ],
 )
 def test_what_cannot_be_is_refused(

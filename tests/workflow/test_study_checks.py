@@ -1,6 +1,7 @@
 """What a study's start refuses and warns of is listed by its dry run, each in a sentence."""
 
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from common.errors import UserError
 from common.manifest import write_manifest
 from common.provenance import git_commit
 from tests.commands import program
+from tests.pretraining.families import save_start
 from tests.workflow import smallest
 from workflow.jobs import Workflow
 from workflow.start import Start
@@ -168,6 +170,24 @@ def test_memory_limits_and_folders_are_warned_of(tmp_path: Path) -> None:
         assert f"{place} does not exist here" in _cautions(
             StudySettings(binds=(place,))
         )
+
+
+def test_a_tokenizer_is_compared_with_the_rows_of_a_start(tmp_path: Path) -> None:
+    folder = save_start(tmp_path / "start", "qwen2")
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f'decay_steps = 2\n[models.mine]\nstart = "{folder}"\nstages = ["mlm40:4"]\n'
+    )
+    settings = replace(READY, study=str(study), train_tokenizer=64)
+    start = Start(
+        folder=tmp_path, settings=settings, workflow=workflow_of("all", settings)
+    )
+    rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    assert any(
+        "the tokenizer has 64 ids, but from_start" in said
+        and f"has rows for {rows:,}; is it the study's tokenizer?" in said
+        for said in _found(start, "warn")
+    )
 
 
 def test_hub_text_without_a_network_needs_no_site(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Spreads between pretrainings: added to a variance, measured by others, and by a source's own replicates."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -40,6 +40,19 @@ def test_its_variance_is_added_for_each_model_and_task() -> None:
             with_pretraining_spread(FOUND, 0.3, SHARED_LUCK[name])(halves).error ** 2
         )
         assert added - FOUND(halves).error ** 2 == pytest.approx(0.3**2 * squares)
+
+
+def test_it_is_added_to_an_interval_without_an_error() -> None:
+    """A percentile bootstrap has no error and no degrees of freedom."""
+    nothing = float("nan")
+    base = replace(FOUND(GAP), error=nothing, df=nothing, low=0.5, high=1.5)
+    moved = with_pretraining_spread(lambda _: base, 30.0, MODELS_APART)(GAP)
+    error = math.sqrt((0.5 / stats.norm.ppf(0.975)) ** 2 + 2 * 30.0**2)
+    assert moved.error == pytest.approx(error)
+    half = stats.norm.ppf(0.975) * error
+    assert [moved.low, moved.high] == pytest.approx(
+        [base.effect - half, base.effect + half]
+    )
 
 
 def test_models_of_one_trunk_move_together() -> None:
