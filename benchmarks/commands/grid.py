@@ -46,7 +46,7 @@ class GridOptions:
     dataset: Annotated[
         tuple[DatasetName, ...], MANY, Parameter(metavar="NAME", show_choices=False)
     ] = ()
-    """datasets or tasks (default: those of --datasets, else the paper's twelve)"""
+    """datasets or tasks (default: those of --datasets, else the paper's twelve and the store's own)"""
     lr: Annotated[tuple[float, ...], MANY] = ()
     """learning rates (default: the paper's six; in `status`, those that `run` was called with)"""
     seed: Annotated[tuple[int, ...], MANY] = ()
