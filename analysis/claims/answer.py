@@ -102,6 +102,7 @@ def answer(assessment: Assessment) -> Answer:
         pretraining=pretraining,
         splits=tuple(splits),
         cautions=tuple(_cautions(assessment)),
+        # Only the paper's findings: `judged` also has the statements of ours that answer the question.
         findings=count_outcomes(judged[name] for name in FINDINGS),
     )
 
@@ -174,7 +175,7 @@ def _headline(
         return f"Open: this source does not say whether {pair} beats MLM alone: {main.missing}."
     comparisons = f"{main.parts} comparisons"
 
-    # The source lacks scores for some of them.
+    # The source lacks scores for some comparisons.
     if main.known < main.parts:
         comparisons = (
             f"the {main.known} comparisons (of {main.parts}) that this source allows"
@@ -197,6 +198,7 @@ def _headline(
             f"{mean_difference}"
         )
 
+    # A number of 0, which one of the two may be, is written as a word.
     higher = main.holds_in or "none"
     lower = main.fails_in or "none"
     return (
@@ -231,6 +233,7 @@ def _joined(words: Sequence[str]) -> str:
 
 def _higher(judged: JudgedFinding) -> list[Result]:
     """Return the comparisons in which CLM first is shown to score higher."""
+    # A mark is what a comparison counts as after Holm's adjustment over the parts: `holds`, `fails` or `open`.
     return [
         result
         for result in judged.comparisons
@@ -319,9 +322,9 @@ def _pretrained_again(
     """
     if not main.holds_in and not main.fails_in:
         return None
-    # The spreads that others measured, of networks of the paper's sizes.
-    # These spreads are T5's. They are too large in that they contain the spread of fine-tuning, and too small in that
-    # they are of averages of eight or nine datasets, not three.
+    # The spreads that others measured, of networks of the paper's sizes. The only such network is T5. Its
+    # spreads are too large in that they contain the spread of fine-tuning, and too small in that they are of averages
+    # of eight or nine datasets, not three.
     alike = [spread for spread in measured_spreads() if spread.parameters >= _ALIKE]
     spreads = sorted(spread.sd for spread in alike)
     smallest, largest = spreads[0], spreads[-1]
@@ -346,6 +349,7 @@ def _pretrained_again(
     shown_alone = sorted(shown(finding.alone) for finding in moved)
     # The sentence: what was measured, how many comparisons it leaves, up to which spread the mean stays.
     once = "Each model was pretrained once"
+    # A replicated source has several pretrainings of some model, each under its own name.
     if assessment.source.is_replicated:
         once = "Of each model one pretraining is compared"
     deviations = f"standard deviation {_points(smallest)} to {_points(largest)} points"
@@ -475,6 +479,7 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
     # By words for what is tested together with the parts of the answer, the p's of these other parts. The
     # first has none: the parts of the answer alone.
     others_by_scope: dict[str, list[float]] = {"at this split alone": []}
+    # Empty where the source has no comparison at another split.
     if ps_by_family[ANSWER]:
         splits = _number(len(splits_tried(judged)))
         others_by_scope[f"of the {splits} splits"] = ps_by_family[ANSWER]
@@ -507,12 +512,15 @@ class SampleMean(NamedTuple):
 
 
 def random_effects(results: Sequence[Result]) -> SampleMean | None:
-    """Return the mean that a random-effects meta-analysis gives; None for fewer than two effects or an unknown error.
+    """Return the mean that a random-effects meta-analysis gives; None for fewer than two effects.
+
+    It is also None where an error is 0 or not known.
 
     The effects are taken as a random sample of those in a population, whose mean is estimated. The variance between
     effects is Paule and Mandel's, the interval Hartung and Knapp's (Student's t with one degree of freedom fewer than
     effects).
     """
+    # An unknown error is nan, which is not above 0. An error of 0 would give its effect an infinite weight.
     if len(results) < 2 or not all(result.error > 0 for result in results):
         return None
     # Imported here: the findings alone do not need it.
@@ -528,6 +536,7 @@ def random_effects(results: Sequence[Result]) -> SampleMean | None:
     # Hartung and Knapp multiply the variance by how far the effects scatter, relative to what is expected. Where they
     # happen to agree, this factor is below 1; the error must not fall below what the effects' own errors give.
     scale = max(1.0, combined.scale_hksj_re)
+    # `sd_eff_w_re` is the mean's standard error before this factor.
     error = combined.sd_eff_w_re * math.sqrt(scale)
     # `combined.df` is one fewer than the effects.
     quantile = float(special.stdtrit(combined.df, 1 - ALPHA / 2))

@@ -84,7 +84,7 @@ def effects_by_dataset(
     Args:
         finding: the finding.
         result_of: what the source says about a comparison.
-        datasets_of: from a task to its datasets in the source.
+        datasets_of: from a task to its datasets in the source; by default to the paper's.
     """
     # The keys of a dict, since a finding may name one contrast in several of its parts.
     contrasts: dict[Contrast, None] = {}

@@ -237,6 +237,7 @@ class JudgedFinding(JudgedStatement):
             # part, the side with the smaller p counts.
             is_against = self.fails_in > 0 or self.direction == "against"
 
+        # The comparison that the finding's p against it comes from, or the one that its p for it comes from.
         branch = self.branch
         decides = branch.decides_against if is_against else branch.decides_for
         # Where the source lacks too many parts, one of the lacking comparisons decides, with a p of 1. That

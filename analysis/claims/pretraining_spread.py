@@ -115,8 +115,9 @@ def with_pretraining_spread(
             return base
         total = variance + added
 
-        # Satterthwaite: only the seeds' variance is estimated, so it alone limits the degrees of freedom. A
-        # normal interval has infinitely many; a percentile bootstrap has none, and no error (both nan).
+        # Satterthwaite: only the seeds' variance is estimated, so it alone limits the degrees of freedom. They
+        # are infinite where that variance is 0, where the source's own are (a normal interval), and where these
+        # are not known (nan, of a percentile bootstrap).
         df = math.inf
         if variance > 0 and math.isfinite(base.df):
             df = total**2 / (variance**2 / base.df)

@@ -186,6 +186,7 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     """
     contrasts = [one for one in compared if isinstance(one, Contrast)]
     directed = [one for one in contrasts if one.has_direction]
+    # The margin is 0 of a contrast that claims a direction or a range.
     with_margin = [one for one in contrasts if one.margin]
     averaged = directed or with_margin or contrasts
     if not averaged:
@@ -205,6 +206,7 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
             weight = sign * term.weight / len(averaged)
             weighted_terms.append(replace(term, weight=weight))
 
+    # The weights of one model on one place are added up, and those that cancel are left out.
     weights = weights_of(weighted_terms)
     if not weights:  # every contrast and its reverse: all weights cancel
         return None

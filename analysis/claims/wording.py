@@ -98,6 +98,7 @@ def how_tested(
         # place.
         if POOLED.name in fewest_of:
             test += " (Welch's t with fewer than five models)"
+        # A kind that needs the scores of single instances allows for another sample of these as well.
         if INTERVALS[interval].needs_instances:
             over = "fine-tuning seeds and test instances"
 
@@ -170,6 +171,7 @@ def verdict_in_words(judged: JudgedFinding) -> str:
         failing += f", not after correction ({format_p(judged.p_against_holm)})"
     verdict = OPEN.name
     if judged.outcome == IN_PART.name:
+        # `of` is a piece of text: `12`, or `the 2 that this source has, of 12`.
         verdict = f"{HOLDS.name} in {judged.holds_in} of {judged.of}"
     return f"{verdict}: {failing}"
 
@@ -189,6 +191,7 @@ def readout(judged: JudgedFinding) -> str:
             f"; without correction {uncorrected_hold} hold and {uncorrected_fail} fail"
         )
 
+    # `of` is a piece of text: `12`, or `the 2 that this source has, of 12`.
     holds = f"none of {judged.of} shown to hold"
     if judged.holds_in:
         holds = f"holds in at least {judged.holds_in} of {judged.of}"
@@ -223,6 +226,7 @@ def seeds_that_decide(result: Result) -> int | None:
         if math.isfinite(end):
             distances.append(abs(result.effect - end))
 
+    # Without a finite end there is nothing to tell apart, and the result is None.
     distance = min(distances, default=0.0)
     if not (_has_error(result) and distance > 0):
         return None

@@ -135,7 +135,7 @@ def compare(
     arms_left = {} if source.runs is None else arms_of(source.runs)
     repeats = []
     for name in contestants.models:
-        arm, _ = arm_of(name)
+        arm, _ = arm_of(name)  # the name without the ending of a pretraining
         if arm in arms_left:
             repeats.append(name)
 
@@ -515,6 +515,7 @@ def _seed_notes(
             if place not in contestants.places[name]:
                 continue
             count = contestants.seeds(name, place)
+            # A model with one seed has a sentence of its own, and is not named among those with fewer.
             if count == 1:
                 single.setdefault(name, []).append(place.title)
             else:

@@ -241,9 +241,9 @@ def about(comparison: Comparison) -> str:
 
 
 def _best(comparison: Comparison) -> str:
-    """Return a sentence on how the first of many models compares with the others over all tasks.
+    """Return a sentence on how the first of many models compares with the others on the widest place that all have.
 
-    Empty where the models have no mean in common.
+    That is all tasks where it can be. The sentence is empty where the models have no place in common.
     """
     if comparison.over is None:
         return ""
@@ -305,7 +305,7 @@ def in_a_sentence(comparison: Comparison) -> str:
     if whole.outcome == BEHIND:
         leader, other = other, leader
         leader_ahead, other_ahead = BEHIND, AHEAD
-        effect, low, high = -effect, -high, -low
+        effect, low, high = -effect, -high, -low  # a reversed sign swaps the ends
 
     by = _by(comparison, effect, low, high)
     on = _on(comparison, whole.place)
@@ -330,7 +330,7 @@ def in_a_sentence(comparison: Comparison) -> str:
     untested = "not tested"
     reasons = {one.result.missing for one in parts if one.outcome == UNKNOWN}
 
-    # One reason for all of them, which the first clause has not said yet.
+    # One reason for all parts that are not tested, which the first clause has not said yet.
     if len(reasons) == 1 and whole.outcome != UNKNOWN:
         untested += f" ({reasons.pop()})"
 
@@ -460,7 +460,8 @@ def difference_tables(
 def _tabled_places(comparison: Comparison, *, full: bool) -> list[Place]:
     """Return the places that a comparison of many models has a table for.
 
-    With `full` these are all averages (of a table of scores also all datasets), otherwise only the widest place.
+    With `full` these are all averages (of a table of scores also all datasets), otherwise only the widest place. If the
+    widest place is a dataset, they are all places, with `full` or without.
     """
     # The widest place that all models have, as a list of one; empty where they have none in common. It is
     # added to other places so that it has a table in any case; each place is listed once.
@@ -632,6 +633,7 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
 
     # What the results are about: other pretrainings, other test instances. The notes and floors come last.
     lines += _pretraining_lines(comparison)
+    # Only a kind that needs the scores of single instances allows for another sample of these.
     if any(not INTERVALS[kind].needs_instances for kind in kinds):
         lines.append(
             "The intervals take the test instances as given; another sample of them moves scores as well."

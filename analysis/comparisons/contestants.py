@@ -162,6 +162,7 @@ class Contestants:
 
     def spread(self, model: str, place: Place) -> float:
         """Return the standard deviation of a model's score over seeds, in the unit of the score; nan of one seed."""
+        # A part of a sum is its scores that vary together: a cell, or cells that share pretrainings.
         weighted_sds = []
         for part in self.evidence.parts(self._terms(1.0, model, place)):
             # A standard error times the root of the number of seeds is a standard deviation.
@@ -197,7 +198,7 @@ class Contestants:
         # least score. The mean over a table's datasets has no parts here, and so a floor of 0.
         floors = [self.floors.get(part.dataset, 0.0) for part in parts]
         floor = sum(floors) / max(1, len(floors))
-        _, ceiling = LIMITS
+        _, ceiling = LIMITS  # the least and the largest score, in percent
         is_low = low <= floor * point + margin
         is_high = high >= ceiling * point - margin
         return is_low or is_high

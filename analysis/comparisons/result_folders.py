@@ -100,8 +100,9 @@ def _files_of_a_tool(folder: Path) -> list[Path]:
     """Return the JSON files in a folder at any depth, sorted; none for a run store of this package."""
     paths = []
     for path in folder.rglob("*.json"):
-        # A run store has results.json, too; that of lm-evaluation-harness, in the first versions of 0.4, has
-        # a key "versions". A run store also has a run.json (`RUN`) for each run.
+        # A run store has a results.json (`RESULTS`). The first versions 0.4 of lm-evaluation-harness wrote a
+        # file of the same name, but theirs has a key "versions". A run store also has a run.json (`RUN`) for
+        # each run.
         is_of_store = path.name == RESULTS and b'"versions"' not in read_bounded(path)
         if is_of_store or path.name == RUN:
             return []
@@ -329,6 +330,7 @@ def _of_trainer(
                 numbers, note = _kept(content["log_history"], content)
             scores = {}
             for key, value in numbers.items():
+                # eval_accuracy is called accuracy; test_accuracy and predict_accuracy keep their names.
                 if _METRIC.fullmatch(key) and _is_number(value):
                     scores[key.removeprefix("eval_")] = value
 

@@ -88,7 +88,7 @@ def compare_scores(
 
         models = ("mine", "baseline")
 
-    # As --columns takes them.
+    # Each role with its title, in the form that --columns takes.
     pairs = tuple(f"{role}={title}" for role, title in (columns or {}).items())
     options = TableOptions(
         columns=pairs, spread=spread, lower_is_better=lower_is_better

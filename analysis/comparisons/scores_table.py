@@ -253,7 +253,7 @@ def _of_means(form: Form, spread: str) -> pd.DataFrame:
     spreads = table.numbers(spread, spread_texts)
     # A spread that is printed as 0.0 may be anything below half of its last digit: the largest such spread is
     # taken. Where the digits of the means were not rounded by a person, 0 is 0; such means have no known half
-    # of a digit (nan).
+    # of a digit (nan). Where that of a spread is not known, 0 is 0 as well.
     is_exact = np.isnan(table.half_digits(means))
     half_digits = np.nan_to_num(table.half_digits(spread_texts))
     largest = np.where(is_exact, 0.0, half_digits)

@@ -43,7 +43,7 @@ EXPECTED = "columns model, dataset, seed, score (or seed0, seed1...; or mean, sd
 class Form:
     """A table of scores in one form, whatever its own: a row for each score or mean, columns called by their roles.
 
-    Rows are numbered from 0 in every field.
+    Rows are numbered from 0 in every field. `table.places` follows these numbers; `table.rows` stays as it was written.
     """
 
     table: TextTable
@@ -104,6 +104,7 @@ class Form:
 
     def keep(self, rows: pd.Index) -> Form:
         """Return the form with these rows, by their numbers, of which one may be there several times."""
+        # Refusals print the places.
         places = [self.table.places[row] for row in rows]
         table = replace(self.table, places=places)
         cells = self.cells.loc[rows].reset_index(drop=True)
@@ -253,7 +254,7 @@ def _seed_columns(
     Raises:
         UserError: their titles may be years or steps.
     """
-    # A column of scores has all of them.
+    # A column of scores has the scores of all seeds.
     if "score" in titles:
         return []
     # One column is the seeds of the rows; several that the owner names are the scores of a seed each.

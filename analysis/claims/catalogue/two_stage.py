@@ -44,7 +44,7 @@ def _best_split(budget: int, task: str) -> AtLeast:
     for best in (1, 2):  # 25 and 50 %
         share = _SHARES[best]
         comparisons = []
-        for other in (0, 3, 4):
+        for other in (0, 3, 4):  # 0, 75 and 100 %
             label = f"{share} % - {_SHARES[other]} % CLM {where}"
             better, worse = _split(budget, best), _split(budget, other)
             comparisons.append(difference(label, better, worse, task))

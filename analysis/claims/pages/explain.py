@@ -45,6 +45,8 @@ from common.tables import Grid, TableDocument, show
 
 _LONGEST = 12
 """How many alternatives of a statement are listed; of more, only the strongest."""
+_WIDTH = 118
+"""Characters in a line of the sentences on the tests, below the reasoning; other lines are not wrapped."""
 _COLOURS = {name.removesuffix(" k of n"): colour for name, colour in VERDICT.items()}
 """The colour of a cell, by the words that it begins with: `holds in` for `holds in 6 of 12`."""
 
@@ -103,6 +105,7 @@ def _table(assessment: Assessment, shown: Sequence[str]) -> list[str | Grid]:
     head = [count_outcomes(finding for finding in judged if finding.id != ANSWER)]
     main = assessment.judged[ANSWER]
     if ANSWER in shown and main.known:
+        # `not_run` is a piece of text, such as " (8 not run)"; it is empty where the source has all parts.
         compared = f"{main.holds_in} of {main.known} comparisons{main.not_run}"
         tried = len(splits_tried(assessment.judged))
         if tried > 1:
@@ -146,7 +149,7 @@ def explanations(assessment: Assessment, shown: Sequence[str]) -> str:
     """Return each verdict with its reasoning."""
     blocks = [_explanation(assessment, finding) for finding in shown]
     tests = f"{' '.join(assessment.tests)} {levels_in_words()}"
-    footer = [*_source(assessment), *textwrap.wrap(tests, 118)]
+    footer = [*_source(assessment), *textwrap.wrap(tests, _WIDTH)]
     text = "\n\n".join([*blocks, "\n".join(footer)])
     return f"{text}\n"
 
@@ -188,6 +191,7 @@ def comparison_lines(judged: JudgedFinding) -> list[str]:
 
 def _statement_lines(branch: Branch, indent: str) -> list[str]:
     """Return the lines of a statement and of all its parts; of a long list of alternatives only the strongest three."""
+    # Only a single comparison has a result of its own; other statements have parts.
     if branch.result is not None:
         return _one_comparison_lines(branch.result, indent)
     lines = [

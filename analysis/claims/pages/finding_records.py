@@ -297,6 +297,8 @@ def _rows_of(
         """Yield the row of a branch, then those of its parts."""
         row = _fields(branch, _TESTED)
         row |= {"role": role, "label": branch.node.label}
+        # A single comparison: the models that are claimed to be ahead, then those behind, and its places, which
+        # are pairs (task, dataset).
         if branch.result is not None:
             comparison = branch.result.comparison
             first, second = comparison.sides
