@@ -462,12 +462,12 @@ def _among(judged: Mapping[str, JudgedFinding]) -> list[str]:
     # family of the answer that is the other splits of the steps.
     answer_ps: list[float] = []
     ps_by_family: dict[str, list[float]] = {family: [] for family in FAMILIES}
-    for finding in judged.values():
-        family = finding.finding.family
-        ps = [part.branch.p_for for part in finding.counted]
-        if finding.id == ANSWER:
+    for statement in judged.values():
+        family = statement.finding.family
+        ps = [part.branch.p_for for part in statement.counted]
+        if statement.id == ANSWER:
             answer_ps = ps
-        elif finding.id != "F8":  # F8 rests on the same comparisons as the answer
+        elif statement.id != "F8":  # F8 rests on the same comparisons as the answer
             ps_by_family[family] += ps
 
     # The other splits are not findings, and are left out where all findings are tested together.

@@ -186,7 +186,7 @@ def typical_contrast(compared: Iterable[AnyContrast]) -> Contrast | None:
     """
     contrasts = [one for one in compared if isinstance(one, Contrast)]
     directed = [one for one in contrasts if one.has_direction]
-    # The margin is 0 of a contrast that claims a direction or a range.
+    # `margin` is 0 for a contrast that claims a direction or a range.
     with_margin = [one for one in contrasts if one.margin]
     averaged = directed or with_margin or contrasts
     if not averaged:

@@ -94,8 +94,8 @@ def how_tested(
         test = f"{of_cells} from each model's mean and printed interval ({conditions})"
     else:
         test = ", or ".join(INTERVALS[name].tests for name in fewest_of)
-        # The pooled bootstrap needs five models or more (docs/claims.md); below that, Welch's t takes its
-        # place.
+        # The pooled bootstrap takes the shape of errors from all models of a dataset. It needs five models or
+        # more (docs/claims.md); below that, Welch's t takes its place.
         if POOLED.name in fewest_of:
             test += " (Welch's t with fewer than five models)"
         # A kind that needs the scores of single instances allows for another sample of these as well.

@@ -631,7 +631,8 @@ def footer(comparison: Comparison, *, full: bool = True) -> list[str]:
                 "larger, in 80 of 100 studies."
             )
 
-    # What the results are about: other pretrainings, other test instances. The notes and floors come last.
+    # What the results are about: other pretrainings, other test instances. The notes come last, with what a model
+    # scores without reading its input (the floors).
     lines += _pretraining_lines(comparison)
     # Only a kind that needs the scores of single instances allows for another sample of these.
     if any(not INTERVALS[kind].needs_instances for kind in kinds):

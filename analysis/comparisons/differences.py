@@ -40,9 +40,10 @@ class Difference:
     """The p of "no difference", adjusted over the places of a kind (the datasets, the tasks), or over all pairs of many
     models."""
     spread: float = math.nan
-    """Standard deviation of a score over seeds, in points: the root of the mean of both models' variances."""
+    """Standard deviation of a score over seeds, in the unit of the difference: the root of the mean of both models'
+    variances."""
     at_limit: bool = False
-    """Whether a score is within the margin of a limit: 0 or 100 %, or its floor."""
+    """Whether a score is within the margin of a limit: 0 or 100 %, or what a model scores without reading its input."""
     spreads: NestedSpreads | None = None
     """For models that are arms, the spread between their pretrainings and that between the seeds of one pretraining;
     None: not computed, or too few pretrainings or seeds."""
@@ -53,7 +54,7 @@ class Difference:
 
     @property
     def margin(self) -> float:
-        """Models that differ by less are practically equal, in points."""
+        """Models that differ by less are practically equal; in the unit of the difference."""
         return self.result.comparison.high
 
     @property

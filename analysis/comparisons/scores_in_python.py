@@ -93,6 +93,7 @@ def compare_scores(
     options = TableOptions(
         columns=pairs, spread=spread, lower_is_better=lower_is_better
     )
+    # Refusals call the table `scores`.
     table = read_scores(text_table_of(frame, "scores"), options, metric=metric)
     # These settings name no interval: scores of seeds have the usual one of runs, means Welch's t.
     comparison = compare_table(table, models, Settings(), margin=margin)

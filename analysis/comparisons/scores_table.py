@@ -553,10 +553,10 @@ def _counts(rows: pd.DataFrame, unit: str) -> str:
     """
     datasets = counted(rows["dataset"].nunique(), "dataset")
     models = counted(rows["model"].nunique(), "model")
-    cells = rows.groupby(CELL)
+    by_cell = rows.groupby(CELL)  # a model on a dataset
 
     # A summary says how many seeds a mean is over; else each seed has a row.
-    counts = cells["n"].first() if "error" in rows else cells.size()
+    counts = by_cell["n"].first() if "error" in rows else by_cell.size()
     fewest, most = int(counts.min()), int(counts.max())
     units = f"{counted(most, unit)} each"
     if fewest < most:

@@ -215,7 +215,7 @@ def contrasts_frame(assessment: Assessment, shown: Sequence[str]) -> pd.DataFram
         for statement in judged.reported:
             results += [("reported", result) for result in statement.branch.results]
         for part, result in results:
-            seeds = _seeds(result.seeds)
+            seeds = _seeds(result.seeds)  # one cell of text, in place of the numbers
             rows.append(_contrast(result) | {"id": name, "part": part, "seeds": seeds})
     return _with_settings(assessment, pd.DataFrame(rows, columns=_CSV_CONTRAST))
 
