@@ -63,7 +63,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     The hub is that of HF_ENDPOINT in the environment, else the public one.
 
     Args:
-        dataset: the dataset, or the name of one of the twelve.
+        dataset: the dataset, or the name of one of the paper's twelve.
         data: the folder of the datasets.
         replace_old: fetch again, and put the result in place of what is there.
 
@@ -89,8 +89,9 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
             if manifest.source["kind"] == _KIND:
                 recorded = manifest.source["files"]
 
-        # An imported dataset has no recorded files and so no difference: it counts as there.
+        # A dataset that was imported or made up has no recorded files and so no difference: it counts as there.
         difference = _difference(pins, recorded)
+        # Without `replace_old` nothing was suppressed above, so `manifest` has been read.
         if not replace_old:
             faults = list(verify_dataset(data, dataset))
             if difference:
@@ -170,7 +171,7 @@ def _difference(pins: Sequence[Pin], files: Sequence[_File]) -> str:
         if pin.commit not in (None, file["revision"]):
             return f"was made from {file['repo']} at {file['revision']}, but this package pins {pin.commit}"
 
-    # An imported dataset has none: pins do not say which files it is made from.
+    # An imported dataset has no files here: pins do not say which files it is made from.
     if not files:
         return ""
     for pin in pins:

@@ -63,8 +63,8 @@ def import_dataset(
     parts: dict[str, list[Path]] = {}
     for role, paths in files.items():
         parts[role] = list(chain.from_iterable(map(_parts, paths)))
-    # The folder is replaced as a whole at the end. Other files in it would be lost, and so would the original
-    # files if they lie in it.
+    # The dataset's own folder is replaced as a whole at the end. Other files in that folder would be lost, and so
+    # would the original files if they lie there.
     check_place(data / dataset.name, chain.from_iterable(parts.values()))
     entries = []
     for role, paths in parts.items():
@@ -149,6 +149,7 @@ def make(
 
 def unused(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     """Yield a sentence that names the labels without an example in `train`; only for a dataset of one's own."""
+    # The column with the ids of labels; None: datasets of this form have no labels.
     column = FORMS[dataset.form].label
     if not dataset.is_own or column is None:
         return
@@ -174,7 +175,7 @@ def overlaps(dataset: Dataset, tables: Mapping[str, pa.Table]) -> Iterator[str]:
     """
     texts_in: dict[str, list[str]] = {}
     for split, row in _inputs(tables):
-        # `texts_of` returns a list, of a row of `_inputs` with one text: the example as a model reads it.
+        # The example as a model reads it. `texts_of` returns a list, which has one text for each row of `_inputs`.
         texts_in.setdefault(split, []).append(" ".join(texts_of(dataset, row)))
 
     # What the sentence calls the examples: texts, sentences, questions with their contexts, or queries.

@@ -196,6 +196,7 @@ def write_dataset(
                 name: _write_table(temporary, name, content.tables[name])
                 for name in names
             }
+            # By name, so that the hash of them all does not depend on the order of the tables.
             hashes = {name: infos[name].content for name in sorted(infos)}
 
             # Rows are hashed, not files: another version of the Parquet writer writes other bytes.
@@ -230,7 +231,8 @@ def write_dataset(
                     )
     except OSError:
         # The temporary folder cannot take its place if another process put a folder there after the check.
-        # Another process may have just written the same dataset: then all is well.
+        # Another process may have just written the same dataset: then all is well. There is no manifest
+        # if the error came before all tables were written.
         if manifest is None or not _same(data, dataset, manifest):
             raise
 
@@ -251,7 +253,8 @@ def check_place(folder: Path, sources: Iterable[Path] = ()) -> None:
     """
     if not folder.exists():
         return
-    # "": a dataset's file may have any content, as a damaged one does, and is still the package's own.
+    # `strangers` takes the hash of each file that is the package's own. "" in place of a hash allows any content:
+    # a damaged file of the dataset is still the package's own.
     others = strangers(folder, dict.fromkeys(_written(folder), ""))
     others += [
         path.name
@@ -317,7 +320,7 @@ def load_dataset(data: Path, dataset: Dataset | str) -> LocalDataset:
 
     Args:
         data: the folder that holds one folder a dataset.
-        dataset: the dataset, or the name of one of the twelve.
+        dataset: the dataset, or the name of one of the paper's twelve.
 
     Raises:
         UserError: the dataset is not fetched, has another schema version, or differs from its manifest.
@@ -416,6 +419,7 @@ def _without_words(manifest: Manifest) -> str:
 
 
 def _write_table(folder: Path, name: str, rows: pa.Table) -> TableInfo:
+    """Write a table into a folder as Parquet, and return what the manifest says about it."""
     path = folder / f"{name}.parquet"
     pq.write_table(rows, path, compression="zstd", row_group_size=1 << 16)
     return TableInfo(
@@ -468,6 +472,7 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
                 hint = "; set ids = 'none' to number the questions instead"
             raise UserError(f"the id {row_id!r} occurs twice in the table {name}{hint}")
 
+    # The column with the ids of labels; None: datasets of this form have no labels.
     label = FORMS[dataset.form].label
     if label is not None:
         numbers = rows[label]

@@ -196,7 +196,7 @@ class Manifest:
     """What `manifest.json` says about a dataset's folder."""
 
     dataset: str
-    """Name in `benchmarks.protocol.DATASETS`."""
+    """Its name: in `benchmarks.protocol.DATASETS`, or as a definition of one's own gives it."""
     task: str
     """Its family."""
     content: str

@@ -97,8 +97,9 @@ def synthetic(
     if dataset.task == "IR":
         tables = _retrieval(dataset, train, evaluation, rng)
     else:
-        # Each of the twelve has the local form of its task's name, so that here the task names the grammar
-        # and the form.
+        # Each of the paper's twelve datasets has the local form of its task's name, so that here the task names
+        # the grammar and the form. Datasets of one's own with several labels or values have forms of other names;
+        # `clm-or-mlm synthetic` makes only the twelve.
         draw = GRAMMARS[dataset.task]
         sizes = (train, evaluation, evaluation)
         tables = {}
@@ -289,6 +290,7 @@ def _retrieval(
             title = topic[2] if titled else None
             text = _document(topic, long, rng)
             corpus.append({"id": doc, "title": title, "text": text})
+            # Relevant in one of the grades 1 to 3, as TREC's judgements have them.
             qrel = {
                 "split": split,
                 "query_id": query,
@@ -297,13 +299,15 @@ def _retrieval(
             }
             qrels.append(qrel)
 
-            # TREC's judgements also name documents that do not answer a query: here that of the query before.
+            # MS MARCO is tested with TREC's judgements, which also name documents that do not answer a query:
+            # here the document of the query before.
             if dataset.name == "msmarco" and number:
                 before = f"{split}-d{number - 1}"
                 qrels.append({**qrel, "doc_id": before, "relevance": 0})
 
     rows_of_tables = {"queries": queries, "corpus": corpus, "qrels": qrels}
     tables = {name: table("IR", name, rows) for name, rows in rows_of_tables.items()}
+    # Of the paper's retrieval sets only MS MARCO is trained on; NQ and MLDR are only evaluated.
     if dataset.trained_on == dataset.name:
         # All topics are drawn first: documents come from the same generator, and would change later topics.
         train_topics = [next(topics) for _ in range(train)]

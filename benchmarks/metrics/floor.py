@@ -55,8 +55,8 @@ def floor_of(local_data: LocalDataset) -> float:
 def _ranking_floor(local_data: LocalDataset) -> float:
     """Return the mean NDCG over the test queries of the better of two rankings that are the same for all queries.
 
-    The first is a random ranking. The second has the documents that answer most validation queries. It is better where
-    many queries have few documents as answers.
+    The first is a random ranking. The second has the documents that answer most validation queries. The second is
+    better where a few documents answer many queries.
     """
     documents = set(local_data.corpus["id"].to_pylist())
     # By split and query: the ids of the relevant documents that can be found.
@@ -81,11 +81,12 @@ def _ranking_floor(local_data: LocalDataset) -> float:
     # The second ranking: the most frequent answers of validation. Those of the test queries would be a look
     # at their answers: of 25 queries with a document each, any ten documents answer ten, which scores 10/25
     # times the mean discount of ten ranks, 18 %.
+    # `cutoff` is the depth of the ranking that NDCG looks at.
     most_frequent = queries_answered.most_common(FINE_TUNING.cutoff)
     if most_frequent:
         ranking = [document for document, _ in most_frequent]
-        # `ndcgs` takes similarities, of which equal ones share a place. Here they are numbers of queries:
-        # documents that answer equally many queries are equally likely.
+        # `ndcgs` takes similarities, best first, and gives documents of equal similarity their mean gain. Numbers of
+        # queries stand for similarities here: documents that answer equally many queries are equally likely.
         similarity = [float(queries) for _, queries in most_frequent]
         similarities = np.array([similarity] * len(test_answers))
         relevances = np.zeros(similarities.shape, dtype=np.int64)

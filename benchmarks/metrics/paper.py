@@ -133,8 +133,9 @@ def position_f1s(predicted: Ragged, gold: Ragged) -> Floats:
     n_gold = np.bincount(row[is_gold], minlength=rows)
     n_both = np.bincount(row[is_predicted & is_gold], minlength=rows)
 
-    # D2: as in the paper's code, an empty set (no answer, or an answer that was cut off) stands for position 0. So what
-    # it shares with the other set is position 0, if that has it. `position_0` has its index in the values, by row.
+    # D2: as in the paper's code, an empty set (no answer, or an answer that was cut off) stands for position 0. So the
+    # two sets share position 0 if the other set has position 0 or is empty as well, and nothing otherwise.
+    # `position_0` has the index of each row's position 0 in the values.
     position_0 = gold.offsets[:-1]
     n_both = np.where(n_predicted == 0, is_gold[position_0], n_both)
     n_both = np.where(n_gold == 0, is_predicted[position_0], n_both)
@@ -148,8 +149,8 @@ def ndcgs(similarities: Floats, relevances: Ints) -> Floats:
     """Return each query's NDCG over its retrieved documents alone (IR).
 
     DCG sums the gains of the documents, each discounted by its rank, and NDCG divides it by the DCG of an ideal
-    ranking. Here that has only the retrieved documents, so relevant documents that were not retrieved cost nothing: one
-    of three at rank 1 scores 1. Documents of equal similarity each get their mean gain, as in
+    ranking. Here the ideal ranking has only the retrieved documents, so relevant documents that were not retrieved cost
+    nothing: one of three at rank 1 scores 1. Documents of equal similarity each get their mean gain, as in
     `sklearn.metrics.ndcg_score`.
 
     Args:
@@ -202,6 +203,7 @@ def _sentence_f1(predictions: TagPredictions) -> Score:
     """
     # D1: O is a tag as any other. `words` has the numbers of the words that were voted on, over all sentences.
     words, voted = vote_words(predictions.tokens, predictions.words)
+    # How many words of each sentence were voted on.
     per_sentence = np.bincount(
         predictions.gold.row_of[words], minlength=len(predictions.gold)
     )

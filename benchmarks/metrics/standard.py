@@ -183,6 +183,7 @@ def _entity_f1(predictions: TagPredictions) -> Score:
 
 def _in_iob2(tags: Ragged, names: Sequence[str]) -> list[list[str]]:
     """Return the tags of each sentence by name, in IOB2."""
+    # Letter and type by tag: `("B", "PER")` for B-PER.
     parts = tag_parts(names)
     sentences = []
     for row in range(len(tags)):

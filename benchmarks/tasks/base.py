@@ -60,6 +60,8 @@ class Setting:
         tokenizer = self.loaded.retrieval_tokenizer
         if self.reading.lower:
             tokenizer = lower_case_tokenizer(tokenizer)
+        # The end of text goes behind each text where the tokenizer puts nothing there. Not `alone`: the
+        # tokenizer's other special tokens stay.
         if self.reading.ends:
             tokenizer = ending_tokenizer(tokenizer, alone=False)
         return tokenizer
@@ -71,6 +73,8 @@ class Setting:
         It is never beyond what the model and its tokenizer can read.
         """
         limits = self.loaded.limits
+        # `longest` is the maker's limit, None if there is none; `retrieval` is training's limit; `paper_retrieval` is
+        # all that the model and its tokenizer can read.
         return min(self.reading.longest or limits.retrieval, limits.paper_retrieval)
 
 

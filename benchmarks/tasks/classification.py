@@ -104,6 +104,7 @@ class SequenceFamily(SupervisedFamily):
         ids = _encoded(dataset, table, setting.loaded)
         batches = PaddedBatch.cut(ids, setting.device, setting.pad)
 
+        # The device is that of `setting`, on which the batches are.
         def predict_split(model: TaskModel, device: RunDevice) -> object:
             # Of each batch the numbers of its rows in the split, and their logits.
             rows, logits = zip(*predict(model, batches, device), strict=True)
@@ -219,6 +220,7 @@ class TokenClassification(SupervisedFamily):
         ids, words, gold = _encode(table, setting.loaded)
         batches = PaddedBatch.cut(ids, setting.device, setting.pad)
 
+        # The device is that of `setting`, on which the batches are.
         def predict_split(model: TaskModel, device: RunDevice) -> TagPredictions:
             # The predicted tag of every token of the split, sentence after sentence, as in `ids.values`.
             tokens = np.zeros(len(words), dtype=np.int64)

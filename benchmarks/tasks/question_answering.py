@@ -98,10 +98,12 @@ class QuestionAnswering(SupervisedFamily):
         batches = to_batches(questions.ids, block=_EVAL_BATCH, kinds=questions.kinds)
         window_batches = to_batches(windows.ids, kinds=windows.kinds)
 
+        # The device is that of `setting`, on which the batches are.
         def predict_split(model: TaskModel, device: RunDevice) -> AnswerPredictions:
             margins = _margins(model, batches, device, shape=gold_positions)
             window_margins = _margins(model, window_batches, device, shape=windows.ids)
-            # The question of each row: rows are the questions in order, windows count in the questions that were cut.
+            # The number of each row's question in the split. `questions` has a row for each question, in order. The
+            # `owners` of windows are numbers among the questions that were cut.
             question_of_row = np.arange(len(contexts))
             question_of_window = cut_rows[windows.owners]
             parts = (

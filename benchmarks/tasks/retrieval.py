@@ -86,7 +86,10 @@ def pooled(
     lengths: Tensor,
     kinds: Tensor | None = None,
 ) -> Tensor:
-    """Return the vectors (B, H) of texts; the model gets no token type ids, as in the paper's code."""
+    """Return the vectors (B, H) of texts; the model gets no token type ids, as in the paper's code.
+
+    `kinds` is there because `in_halves` calls every function with token ids, lengths and token type ids.
+    """
     del kinds
     states = model(ids, lengths)
     return pooling.pool(states, lengths.to(ids.device, non_blocking=True))
@@ -526,7 +529,8 @@ class RetrievalEvaluator:
         self, model: nn.Module, batches: Sequence[PaddedBatch], device: RunDevice
     ) -> Tensor:
         """Return unit vectors (N, H) of the batches' texts, in the order of the rows, on the device."""
-        # Another context than training's `autocast`, outside of which the paper's code evaluates its weights.
+        # Not training's `autocast`: the paper's code evaluates retrieval outside of it, with a model in bfloat16.
+        # So bfloat16 weights are multiplied as they are here.
         with device.embedding():
             embed = partial(pooled, self.pooling, model)
             outputs = torch.cat([in_halves(embed, batch) for batch in batches])

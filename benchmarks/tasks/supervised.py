@@ -273,7 +273,10 @@ def in_halves(compute: Callable[..., Tensor], batch: PaddedBatch) -> Tensor:
 
 
 Predict = Callable[[TaskModel, RunDevice], object]
-"""Returns a fine-tuned model's predictions on a split, as an object of the class that the task's metrics read."""
+"""Returns a fine-tuned model's predictions on a split, as an object of the class that the task's metrics read.
+
+The device is the one for which the split was batched (`Setting.device`).
+"""
 
 
 class SupervisedFamily(Family):
@@ -336,6 +339,7 @@ class SupervisedFamily(Family):
             splits[name] = self.split(entry, table, dataset.labels, setting)
             clusters[name] = cluster_ids(entry, table)
 
+        # The device is that of `setting`, on which the batches of `splits` are.
         def score_splits(model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
             evaluations = {}
             for name, predictions_of in splits.items():

@@ -110,6 +110,7 @@ def pairs(paths: Sequence[Path], inputs: ReaderInputs) -> pa.Table:
     n_negatives = 0
     n_left_out = 0
     for row in rows:
+        # Each text once, without empty ones; neither is counted as left out.
         negatives = [text for text in dict.fromkeys(row["negatives"]) if text.strip()]
         right = right_texts[row["query"]]
         row["negatives"] = [text for text in negatives if text not in right]
@@ -528,7 +529,7 @@ def read(inputs: ReaderInputs, *, titles: bool = True) -> DatasetContent:
     if dataset.trained_on == dataset.name:
         tables["pairs"] = pairs(inputs.need("train", "training pairs"), inputs)
     judged_queries = dict.fromkeys(
-        query for judgements in splits.values() for query, _, _ in judgements
+        query for of_split in splits.values() for query, _, _ in of_split
     )
 
     # In a dataset of one's own some texts may be missing: a note says how many. In the paper's none may.
@@ -596,6 +597,7 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
 
         split = "validation" if row["query"] in for_validation else "test"
         positive, *negatives = _documents_of(row)
+        # `_id_of` also enters the text into `doc_ids`, which so becomes the corpus.
         splits[split][query_id, _id_of(positive, doc_ids, query_ids), 1] = None
         for text in negatives:
             splits[split][query_id, _id_of(text, doc_ids, query_ids), 0] = None
@@ -606,7 +608,7 @@ def _of_pairs(inputs: ReaderInputs) -> DatasetContent:
     if inputs.dataset.files.corpus == "all":
         for row in train_rows:
             for text in _documents_of(row):
-                # A text with an id in `doc_ids` is searched.
+                # Only to enter the text into `doc_ids`: the texts there are searched.
                 _id_of(text, doc_ids, query_ids)
         among = "the documents of all pairs"
         more = ""

@@ -60,8 +60,9 @@ def sentences(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the sentences of a file with one word a line, each as (place of its first word, row).
 
-    A row has words, tags as they are written, and the name of the sentence's document. A document without a name is
-    named by the place where it starts; None: the file has no documents. Comments are passed over, and so are UNER's
+    A row has words, tags as they are written (CoNLL-2012's brackets as IOB2), and the name of the sentence's document.
+    A document without a name is named by the place where it starts. The name is None for sentences before the first
+    document, and so for all of a file without documents. Comments are passed over, and so are UNER's
     ranges of words that are written as one.
 
     Args:
@@ -387,6 +388,7 @@ def _in_iob2(
     """
     used_tags = {tag for tags in tagged for tag in tags}
     try:
+        # Letter and type by tag: `("B", "PER")` for B-PER.
         parts = tag_parts(used_tags)
     except ValueError:
         # The tags are of no one scheme. Those that are not among the labels are refused later.

@@ -219,9 +219,9 @@ def class_names(path: Path, column: str) -> tuple[str, ...]:
     if metadata:
         feature = orjson.loads(metadata)["info"]["features"].get(column)
 
-    # The names are in the description of the column's type, or, for lists of labels, in that of the type of an entry,
-    # which stands in `feature`, or in a list of one in older versions: {"names": ["neg", "pos"]} of a class,
-    # and {"feature": {"names": ["O", "B-PER"]}} of a list of tags, both with further keys.
+    # A column of one class has {"names": ["neg", "pos"]}. A column of lists describes the type of a list's entries
+    # inside: {"feature": {"names": ["O", "B-PER"]}}, or, in older versions of `datasets`, [{"names": [...]}].
+    # There are further keys.
     while feature is not None:
         if isinstance(feature, list):
             feature = feature[0]
@@ -427,7 +427,7 @@ def cells(path: Path, files: DatasetFiles) -> Iterator[tuple[int, list[str]]]:
     Raises:
         UserError: quotes are invalid, or there are some and the definition does not say what they mean.
     """
-    # Anywhere in the name's ends: a CSV file may be packed, as x.csv.gz.
+    # Among all suffixes, not only the last one: a CSV file may be packed, as x.csv.gz.
     is_csv = ".csv" in path.suffixes
     if is_csv or files.quotes:
         mark = "\t"

@@ -231,9 +231,9 @@ def _start_number(start: Any) -> int | None:
 def _place(text: Any, context: str, start: int | None) -> int:
     """Return the offset in the context at which an answer begins.
 
-    This is the given start, if the answer is there. Otherwise the start may have been counted in other units; if the
-    answer is there neither, it is the occurrence nearest to the start. Without a start it is the first occurrence that
-    does not begin or end inside a word, or, if all do, the first one.
+    This is the given start, if the answer is there. Otherwise the start may have been counted in other units. If the
+    answer is not at any start so counted, the offset is that of its occurrence nearest to the given start. Without a
+    start it is that of the first occurrence that does not begin or end inside a word, or, if all do, the first one.
 
     Args:
         text: the answer.

@@ -65,9 +65,10 @@ class Labels:
             # Python and pandas write True and False where JSON has true and false.
             text = text.lower() if text in ("True", "False") else _whole(text)
 
+        # A number that the file itself does not name.
         is_number = text.isdecimal() and not self.declared
-        # Also a number that is a name here, as "5" stars: another file may have its numbers in another order.
-        # When all files are read, `ReaderInputs.check_numbers` compares this file with those that name
+        # This also counts a number that is a name here, as "5" stars: another file may have its numbers in another
+        # order. When all files are read, `ReaderInputs.check_numbers` compares this file with those that name
         # their numbers.
         self.has_numbers |= is_number
 
