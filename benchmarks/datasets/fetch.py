@@ -120,6 +120,7 @@ def fetch(dataset: Dataset | str, data: Path, *, replace_old: bool = False) -> M
     # for a dataset that was not fetched or cannot be read, and where the pins have changed since.
     files = recorded or _resolve(pins)
     mark_cache(downloads)
+    # The entries of `files`, with the hash and size of what was downloaded.
     entries = []
     paths: dict[str, list[Path]] = {}
     for file, path in _download(files, downloads):
@@ -196,7 +197,7 @@ def _resolve(pins: Sequence[Pin]) -> list[_File]:
     # Cached: several pins may name one repository.
     @functools.cache
     def listing(repo: str, revision: str) -> tuple[str, dict[str, Any]]:
-        """Return the commit of a revision, and its files by path."""
+        """Return the commit of a revision, which is a commit or a branch, and its files by path."""
         with _hub_errors_as_sentences(repo, revision):
             info = api.dataset_info(
                 repo, revision=revision, files_metadata=True, timeout=30

@@ -60,6 +60,7 @@ def import_dataset(
     """
     if not files:
         raise UserError(f"name the files to import: {dataset.files.originals}")
+    # The single files: a path in `files` may mean several.
     parts: dict[str, list[Path]] = {}
     for role, paths in files.items():
         parts[role] = list(chain.from_iterable(map(_parts, paths)))

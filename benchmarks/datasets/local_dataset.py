@@ -196,6 +196,7 @@ def write_dataset(
                 name: _write_table(temporary, name, content.tables[name])
                 for name in names
             }
+            # In a table's entry `content` is the hash of its rows; the argument `content` is the dataset itself.
             # By name, so that the hash of them all does not depend on the order of the tables.
             hashes = {name: infos[name].content for name in sorted(infos)}
 
@@ -404,6 +405,7 @@ def _read_table(folder: Path, dataset: Dataset, name: str, remedy: str) -> pa.Ta
 def _same(data: Path, dataset: Dataset, manifest: Manifest) -> bool:
     """Return whether the dataset on disk is the one that the manifest describes."""
     try:
+        # "": the remedy at the end of a message that is never shown.
         check_files(data / dataset.name, _files(manifest), "")
         on_disk = dataset_manifest(data, dataset)
     except UserError:
@@ -462,6 +464,7 @@ def _check_table(dataset: Dataset, name: str, content: DatasetContent) -> None:
     # `queries` is made with a row for each judged query of a split, so that no id is twice there; `pairs` and
     # `qrels` have no column `id`.
     if name in (*SPLIT_TABLES, "corpus"):
+        # Each id (`values`) with the number of its rows (`counts`).
         counts = pc.value_counts(rows["id"])
         twice = counts.filter(pc.greater(counts.field("counts"), 1))
         if len(twice):

@@ -128,6 +128,7 @@ def make_synthetic(
     The arguments are those of `synthetic`; `replace` overwrites a dataset of another content.
     """
     dataset = get_dataset(dataset)
+    # The manifest takes licence and citation from the dataset's entry.
     files = replace_fields(
         dataset.files, licence="made up, free to use", citation="none"
     )

@@ -265,7 +265,7 @@ class ContrastiveObjective(TrainedRows):
             positions += len(part) * int(texts.lengths[part].max())
 
         # From the order of the passes to that of `texts`: where among the passes' rows each text is.
-        order = device.tensor(np.argsort(np.concatenate(passes)))
+        text_order = device.tensor(np.argsort(np.concatenate(passes)))
         embed = partial(self._embed, model, texts, n_queries, device)
         # `train_positions` are those of one pass, and `graph_factor` says of how many passes activations fit:
         # of one on a GPU, and of more on a CPU, where passes are small for speed and not for memory.
@@ -274,15 +274,15 @@ class ContrastiveObjective(TrainedRows):
         # One backward pass through all passes.
         if positions <= most and not device.exact_micro_batches:
             vectors = torch.cat([embed(part) for part in passes])
-            return self._loss_backward(vectors[order], n_queries, device)
+            return self._loss_backward(vectors[text_order], n_queries, device)
 
-        return self._cached_backward(embed, passes, order, n_queries, device)
+        return self._cached_backward(embed, passes, text_order, n_queries, device)
 
     def _cached_backward(
         self,
         embed: Callable[[NDArray[np.int64]], Tensor],
         passes: Sequence[NDArray[np.int64]],
-        order: Tensor,
+        text_order: Tensor,
         n_queries: int,
         device: RunDevice,
     ) -> Tensor:
@@ -291,7 +291,7 @@ class ContrastiveObjective(TrainedRows):
         Args:
             embed: computes the vectors of the texts of a pass.
             passes: the numbers of the texts that share a forward pass.
-            order: from the order of the passes to that of the batch's texts.
+            text_order: where among the passes' rows each of the batch's texts is.
             n_queries: so many of the texts are queries, which come first.
             device: where the model is.
         """
@@ -304,7 +304,7 @@ class ContrastiveObjective(TrainedRows):
 
         # As a leaf of the graph, the vectors collect the gradient of the loss, in the order of the passes.
         vectors.requires_grad_()
-        loss = self._loss_backward(vectors[order], n_queries, device)
+        loss = self._loss_backward(vectors[text_order], n_queries, device)
         assert vectors.grad is not None
 
         # Each pass once more, now with activations: the gradient of its vectors continues into the model.
@@ -481,6 +481,7 @@ class RetrievalEvaluator:
     def __call__(self, model: TaskModel, device: RunDevice) -> dict[str, Evaluation]:
         """Score a fine-tuned model on both splits; the documents are embedded once for both."""
         model.eval()
+        # The vectors of the texts, of which `self.paper` and `self.standard` have the tokens.
         paper = {
             name: self.vectors(model, texts, device)
             for name, texts in self.paper.items()
@@ -504,6 +505,7 @@ class RetrievalEvaluator:
     ) -> RankingPredictions:
         """Return the rankings of a split's queries by both protocols, from vectors of queries and documents."""
         judged = self.judged
+        # `own`: by a query's number, the number of the document that is the query itself.
         qrels, own = judged.qrels[split], judged.own_documents(split)
         queries, documents = paper[split], paper[_DOCUMENTS]
 

@@ -336,6 +336,7 @@ class SupervisedFamily(Family):
         splits: dict[str, Predict] = {}
         clusters = {}
         for name, table in dataset.evaluated().items():
+            # Here `labels` are names; `entry.labels` is the number of the head's outputs.
             splits[name] = self.split(entry, table, dataset.labels, setting)
             clusters[name] = cluster_ids(entry, table)
 
