@@ -278,11 +278,12 @@ def _refuse_other_names(words: Sequence[str], prefix: str) -> None:
     wanted = _meant_by(first)
     if wanted:
         raise UserError(f"unknown command {first!r}; use `{prefix} {wanted}`")
-    rooms = {command.function.partition(".")[0] for command in COMMANDS.values()}
+    # The folders that commands' functions are in: all rooms, also those that no command needs before it.
+    folders = {command.function.partition(".")[0] for command in COMMANDS.values()}
 
     # `analysis scores`: the second word is a command by itself, before which no room is named. A room that is
     # a command itself (`workflow`) takes the second word as its argument.
-    is_only_room = first in rooms and first not in COMMANDS
+    is_only_room = first in folders and first not in COMMANDS
     if is_only_room and words[1:] and words[1] in COMMANDS:
         typed = " ".join(words[:2])
         raise UserError(f"unknown command {typed!r}; use `{prefix} {words[1]}`")
@@ -301,6 +302,7 @@ def _meant_by(word: str) -> str:
     from pretraining.paper_models import find_model
 
     name = word.lower()
+    # `TITLES` has the paper's findings; the answer to the paper's question is judged as one of them.
     for finding in (ANSWER, *TITLES):
         if finding.lower() == name:
             return f"claims {finding}"
@@ -309,6 +311,7 @@ def _meant_by(word: str) -> str:
     numbered = re.fullmatch(r"(figure|table)\s*0*(\d+)", name)
     if numbered is not None:
         return f"{numbered[1]} {numbered[2]}"
+    # A model of the paper, or one whose name follows the paper's scheme.
     return f"plan {name}" if find_model(name) else ""
 
 

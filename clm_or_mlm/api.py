@@ -248,6 +248,7 @@ def claims(
 
     opened = load(source)
     assessment = assess(opened, _settings(opened, interval, selection))
+    # `SHOWN`: the answer to the paper's question, then every finding.
     records = [as_record(assessment.judged[name]) for name in SHOWN]
     frame = pd.DataFrame(records).set_index("id")
     short = [
@@ -483,13 +484,13 @@ def figure(
     from paper_figures.figure import FigureInputs, figures_named
     from paper_figures.save import DrawnFigure
 
-    # The figure's module is imported only now.
+    # A word such as `all` names several figures.
     entry, *more = figures_named([str(name)])
     if more:
         raise UserError(
             f"{name} names {1 + len(more)} figures; name one, or draw all of them with `clm-or-mlm figure {name}`"
         )
-    spec = entry.load()
+    spec = entry.load()  # imports the figure's module
     opened = load(source)
 
     # Without an interval, `FigureInputs` takes the usual one of the source, as `_settings` does for other

@@ -145,7 +145,8 @@ def _study_remedy(damaged: Path) -> str:
         # what the workflow does not make.
         length = _STUDY_PARTS.get(names[0], 0) if names else 0
 
-        # Of a whole room of the study, such as all results, nothing is said: most of it is undamaged.
+        # A path that is shorter, such as that of all results, gets no such remedy: most of what is in it is
+        # undamaged.
         if 0 < length <= len(names):
             part = study.joinpath(*names[:length])
             return (
@@ -301,6 +302,7 @@ def _shards(folder: Path, compared: set[Path]) -> Iterator[Verdict]:
     if not (folder / MANIFEST).is_file():
         fault = "the shards are unfinished"
         remedy = "run the same `shards` command again"
+        # `UNFINISHED` is the subfolder in which shards are written until they are complete.
         if not (folder / UNFINISHED).is_dir():
             fault = f"it has no {MANIFEST}"
             # `shards` refuses a folder with shards that may be another program's.
@@ -415,9 +417,9 @@ def _stage_log(
         yield Verdict(kind, log, sentence)
         return
 
-    # Stages count steps from 0 and logs from 1: the number of a stage's first step is that of the last row
-    # before it. Without a state to say where the stage began, it is taken to have begun just before the log's
-    # first row; without rows, at the very beginning.
+    # Where the stage began, as a state counts: from 0, while logs count steps from 1. So a stage that began
+    # at 100 has no row before step 101. Without a state to say where it began, the stage is taken to have
+    # begun just before the log's first row; without rows, at the very beginning.
     start = min(steps, default=1) - 1
     if state:
         # A state lists all stages that led to its checkpoint, this one last.
@@ -533,6 +535,7 @@ def _runs(store: Path, compared: set[Path]) -> Iterator[Verdict]:
             path = scan.results / key.folder
             state = run_store.state(key)
             fault = state.fault
+            # Refused, or compared: `RUN` is the run's manifest, with the hashes of the other two files.
             if fault or (path / RUN).is_file():
                 compared |= {path / name for name in (RESULTS, RUN, DETAILS)}
             elif state.done:
@@ -605,8 +608,9 @@ def _has_runs(place: _Place) -> bool:
     A store itself may be called `results`; the folder around that store is not one.
     """
     results = place.folder / "results"
-    # `store_of` returns the store of a store's `results` folder, and any other folder as it is. A store that
-    # is itself called `results` is at `results` in this folder, and its own `results` folder inside of that.
+    # `store_of` returns the store of a store's `results` folder, and any other folder as it is. So a folder
+    # that it does not return as it is, is the `results` folder of a store. If that holds for results/results
+    # in this folder, the store is `results` in this folder, and this folder is only around it.
     inner_results = results / "results"
     is_around_store = store_of(inner_results) != inner_results
     if is_around_store:

@@ -256,7 +256,7 @@ def _picture(figure: DrawnFigure) -> Picture:
     name = file_stem(figure.spec.name)
     # `foot`: the height, in points, of the caption that is hidden here, since the page writes it itself.
     with paper_style(), without_words(figure.drawing) as foot:
-        # Text is kept as text, so that it can be searched and is small.
+        # Text is kept as text, so that it can be searched and is small. `paper_style` gives the setting back.
         mpl.rcParams["svg.fonttype"] = "none"
         # Without a date the same figure has the same bytes.
         figure.drawing.savefig(svg, format="svg", metadata={"Date": None})

@@ -72,6 +72,7 @@ def render_page(
         statuses=STATUSES,
         references=Reference,
         summary=content.audit.summary(),
+        # Of each kind of interval, its words and its coverage with as many seeds as the published cells have.
         coverage=[interval.caption(N_SEEDS) for interval in INTERVALS.values()],
         has_runs=runs is not None and len(runs) > 0,
         selection_words=content.settings.rule.words,
