@@ -300,11 +300,16 @@ class _OneLine(logging.Formatter):
 
 
 class _Help:
-    """The library's help, with the source lines of a text joined to one paragraph unless they are indented."""
+    """The library's help, with the source lines of a text joined to paragraphs.
+
+    The help of an option or a command is always one paragraph. In the description above them, lines that are
+    indented or empty stay as they are.
+    """
 
     def __call__(
         self, console: Console, options: ConsoleOptions, panel: HelpPanel
     ) -> None:
+        # A panel has an entry for each option, argument or command of a group.
         for number, entry in enumerate(panel.entries):
             # The library keeps an option's help as a text of `rich`, which is changed in its place.
             text = getattr(entry.description, "primary_renderable", None)

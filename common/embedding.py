@@ -208,6 +208,7 @@ def _as_listed(
     """
     about = _content(root / _PROMPTS)
     prompts = about.get("prompts") or {}
+    # The prompt of texts for whose kind, query or document, the maker gave none.
     default_prompt = prompts.get(about.get("default_prompt_name"), "")
     query = _first(prompts, _QUERY, default_prompt)
     document = _first(prompts, _DOCUMENT, default_prompt)

@@ -52,7 +52,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
             temporary.replace(target)
             sync_folder(target.parent)
         finally:
-            with contextlib.suppress(OSError):  # would hide the error that counts
+            # An error of this removal would hide the error that counts.
+            with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
 

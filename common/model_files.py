@@ -235,6 +235,7 @@ def licence_of(folder: Path) -> str:
         if not is_its_own(path):
             continue
         lines = read_bounded(path).decode("utf-8", "replace").splitlines()
+        # In free text, the first line that is not empty stands for the licence.
         if path.name != card:
             filled = [line.strip() for line in lines if line.strip()]
             return filled[0][:120] if filled else ""

@@ -370,6 +370,7 @@ def write(document: TableDocument, form: str, out: Path | None) -> None:
         form: a name of `FORMATS`.
         out: the file; None: standard output.
     """
+    # A document without a body has a page of its own for text, which `show` returns as it is.
     if out is None and form == "text" and document.body and sys.stdout.isatty():
         _print_document(document)
     elif out is None:

@@ -265,7 +265,7 @@ def build(image: Image, *, mirror: str | None = None, relock: bool = False) -> P
 
         normalise(unfinished, commit_time)
 
-        # What the image was built from.
+        # What the image was built from. The lock of Debian's packages is in `debian`, that of Python's beside it.
         is_dated = "{snapshot}" in address
         debian = {
             "lock": sha256_file(image.debian_lock),

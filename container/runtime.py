@@ -258,21 +258,21 @@ def identity_of(
     Raises:
         UserError: it cannot be started here, or is not one of this package's.
     """
-    here = machine or Machine()
-    program = _runtime_for(image, here)
-    line, variables = command_in(image, [IDENTITY], here, binds)
+    host = machine or Machine()
+    program = _runtime_for(image, host)
+    line, variables = command_in(image, [IDENTITY], host, binds)
 
     # spython and Apptainer are started with the variables of this machine, and with those that bring
     # variables into the image.
-    here = replace(here, environ={**here.environ, **variables})
+    host = replace(host, environ={**host.environ, **variables})
 
     # spython runs a command by `execute`, which takes the same options as `run`. `run` has the image's own script start
     # container.start; `execute` is given that command. line is ["run", *options, image, IDENTITY].
     command, options = ["python", "-m", "container.start", IDENTITY], line[1:-2]
     words = ["execute", str(image), json.dumps(command), json.dumps(options)]
-    answer = _by_spython(here, 2 * SECONDS, *words)
+    answer = _by_spython(host, 2 * SECONDS, *words)
     if not answer:
-        answer = here.output([program, *line], 2 * SECONDS)
+        answer = host.output([program, *line], 2 * SECONDS)
     code, text = answer
 
     # The image prints a line such as `analysis 1f2e...`; warnings of Apptainer may stand in others.

@@ -81,7 +81,7 @@ def mksquashfs_words(context: Path, labels: Mapping[str, str], seconds: int) -> 
         write_text(source, text)
         pseudo_files.append(f"/{path} f 0644 0 0 cat {source}")
 
-    # What it makes itself, it must not pack from the build as well.
+    # Not packed from the build: what mksquashfs makes itself, and the files of `_HIDDEN`.
     left_out = (*contents, *_EMPTIED, *_HIDDEN)
     write_text(context / "hidden", "\n".join(left_out) + "\n")
     write_text(context / "made", "\n".join(pseudo_files) + "\n")
