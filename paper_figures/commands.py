@@ -71,8 +71,8 @@ def draw(
 
     has_all = "all" in map(str.lower, figures)
     has_supplementary = any(figure.supplementary for figure in chosen)
-    # With `--source released` only the files of these models are downloaded. None means all models: a supplementary
-    # figure is about all of them.
+    # With `--source released` only the files of these models are downloaded. None, for `all` as well, means all
+    # models: a supplementary figure is about all of them.
     models: list[str] | None = None
     if not has_all and not has_supplementary:
         models_of_figures = (figure.models for figure in chosen)

@@ -109,8 +109,8 @@ def _clearly_above(
     """Return for each (task, first, second) whether the first model scores clearly above the second.
 
     The paper's findings are judged by `analysis.claims`, which tests many of these comparisons as parts of a finding.
-    What the finding says of such a comparison is returned; only the other comparisons are tested here, together. Those
-    of the findings are not among the tests that Holm's adjustment is for here: their finding has adjusted them already.
+    What the finding says of such a comparison is returned: the finding has adjusted it already. Only the other
+    comparisons are tested here, and Holm's adjustment here is for these together.
     """
     names: set[str] = set()
     for _, first, second in pairs:
@@ -236,7 +236,7 @@ def best_points(data: pd.DataFrame, inputs: FigureInputs, *, x_text: str) -> str
     lines = []
     for _, rows in data.groupby(["panel", "series"], sort=False):
         lines.append(rows.sort_values("x"))
-    # By the index of their rows in `data`.
+    # The index in `data` of every point that is clearly below the highest of its line.
     worse = _clearly_worse(lines, inputs)
 
     # For each task a text for each of its series.

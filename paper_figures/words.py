@@ -94,7 +94,11 @@ def _without_sentence(figure: FigureSpec, data: pd.DataFrame) -> str:
 
 
 def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
-    """Return the alt text: what the picture is, the numbers of each panel, the intervals and the source."""
+    """Return the alt text: what the picture is, the numbers of each panel, the intervals and the source.
+
+    Last are the models that are missing. The alt text of a supplementary figure has only what is seen, how to
+    read it, and how the numbers were computed (`details`).
+    """
     if figure.supplementary:
         details = figure.details(inputs)
         words = inputs.source.kind.words

@@ -110,6 +110,7 @@ class Sheet:
         if "\n" in caption:
             finding, _, _ = caption.partition("\n")
             self._finding = len(wrapped(finding, width))
+        # Besides the lines and the room above them, 0.06 inches are left for the lower margin of the page.
         self.foot = below + 0.06 + _LINE * len(self._lines)
         """Height of the caption: from the lower edge of the page to what is drawn."""
         self.height = body + self.foot

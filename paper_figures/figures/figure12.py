@@ -73,6 +73,7 @@ class _Losses(FigureSpec):
         Raises:
             UserError: there are no logs, or none of a stage that the figure draws.
         """
+        # How the names and steps of a small study map onto the paper's; None for all other sources.
         stand_ins = inputs.source.stand_ins
         logs = inputs.logs
         if logs is None and stand_ins is not None:

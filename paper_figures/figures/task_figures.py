@@ -347,7 +347,7 @@ def collect_points(
     order = of_the_figure + sorted(added, key=series_and_x)
     series = list(dict.fromkeys(positions[name].series for name in order))
 
-    # A row for each of their task averages.
+    # A row for each task average of the models in `order`.
     rows = averages[averages["model"].isin(order)]
     points = [positions[name] for name in rows["model"]]
     data = rows.rename(columns={"task": "panel"})
