@@ -82,7 +82,7 @@ def plan(
         figure: plan the models in this figure of the paper
         format: output format
     """
-    # These options say how the models of one's own study will be compared.
+    # The options of `comparison` say how the models of one's own study will be compared.
     if study.study is None and comparison != _USUAL:
         raise UserError(
             "--seeds, --rates, --datasets and --pretraining-sd are for a study of your own; give its file as --study"

@@ -121,7 +121,7 @@ def study_document(
     if fewest > 1 and find_spec("scipy"):
         smallest = smallest_differences(plan, comparison, fewest)
 
-    # The same as data, and as lines of text.
+    # What was computed above, as data and as lines of text.
     data: dict[str, Any] = {
         **asdict(comparison),
         "arms": [*arms],

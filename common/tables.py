@@ -174,6 +174,7 @@ def _latex_table(grid: Grid) -> str:
             first, *rest = row
             if first == group:
                 row = ["", *rest]
+            # The line below the head is also the line above the first group.
             elif group is not None:
                 body.append("\\midrule")
             group = first

@@ -156,7 +156,8 @@ def normalise(image: Path, seconds: int) -> None:
                 f"{image} is already signed; sign it after this step, not before"
             )
 
-        # The metadata get another date, in the file. The sizes that follow from it are written below.
+        # The metadata get another date, in the file; the sizes that follow from it are written below. Where
+        # each object begins, by which `_write_dated` finds the room of the metadata:
         starts = sorted(descriptor.offset for descriptor in used)
         # Descriptors are in the order of their objects. An object's padding stands before it: the padded size counts
         # from the end of the previous object, or from the beginning of the data.

@@ -55,12 +55,12 @@ def with_gaps(data: pd.DataFrame, base: float, inputs: FigureInputs) -> pd.DataF
         result = inputs.evidence.result(contrast)
         gaps.append((result.effect, result.low, result.high))
 
-    with_gaps = data.copy()
+    extended = data.copy()
     # `gaps` has a tuple of three numbers for each row; turned around, it has a tuple for each column.
     columns = zip(*gaps, strict=True)
     for name, column in zip(GAPS, columns, strict=True):
-        with_gaps[name] = column
-    return with_gaps
+        extended[name] = column
+    return extended
 
 
 def with_clear(

@@ -96,8 +96,8 @@ def _without_sentence(figure: FigureSpec, data: pd.DataFrame) -> str:
 def alt_text(figure: FigureSpec, data: pd.DataFrame, inputs: FigureInputs) -> str:
     """Return the alt text: what the picture is, the numbers of each panel, the intervals and the source.
 
-    Last are the models that are missing. The alt text of a supplementary figure has only what is seen, how to
-    read it, and how the numbers were computed (`details`).
+    Last are the models that are missing. The alt text of a supplementary figure has only the kind of scores,
+    what is seen, how to read it, and how the numbers were computed (`details`).
     """
     if figure.supplementary:
         details = figure.details(inputs)

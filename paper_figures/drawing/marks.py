@@ -501,8 +501,8 @@ def _draw_series(
 ) -> None:
     """Draw one series: its line, the intervals of its points, and a mark for each point.
 
-    What has a higher `zorder` is drawn in front: marks before intervals before lines, and of each the series of higher
-    rank before those of lower rank.
+    What has a higher `zorder` is drawn in front: marks in front of intervals, intervals in front of lines, and of each
+    the series of higher rank in front of those of lower rank.
 
     Args:
         ax: the panel, with its limits set.

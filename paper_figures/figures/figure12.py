@@ -187,7 +187,7 @@ class _Losses(FigureSpec):
         for panel, rows in data.groupby("panel", sort=False):
             parts = []
             for series, part in rows.groupby("series", sort=False):
-                # By rising step.
+                # By rising step; x is in thousands of steps.
                 losses, steps = part["mean"], part["x"]
                 text = f"{series} {losses.iloc[0]:.2f} at {steps.iloc[0]:.3g}K steps"
                 before_switch = losses[steps <= _SWITCH]
