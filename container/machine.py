@@ -63,7 +63,8 @@ class Machine:
         listed = ""
         if self.which("nvidia-smi"):
             _, listed = self.output(["nvidia-smi", "-L"])
-        # Such a list has a line `GPU 0: NVIDIA H100 ...` for each GPU.
+        # Such a list has a line `GPU 0: NVIDIA H100 ...` for each GPU. Devices and lines may be of the same GPUs, so
+        # the two counts are not added.
         return max(len(devices), listed.count("GPU "))
 
     def free_gb(self, folder: Path) -> float:

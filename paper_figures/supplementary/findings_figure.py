@@ -163,17 +163,17 @@ class _Claims(FigureSpec):
         columns_of_texts = zip(_HEADS, *texts_of.values(), strict=True)
         for texts, is_bold in zip(columns_of_texts, _BOLD, strict=True):
             widths.append(max(inches(text, bold=is_bold) for text in texts))
-        ids, names, words, numbers, ps = widths
+        ids, findings, verdicts, means, ps = widths
 
         # From left to right: id, finding, axis, verdict, mean and p. The axis takes the rest of the page. The rooms
         # between these six, below, are 6.4 `_PAD` together: the last column may reach 0.4 `_PAD` into the margin.
-        axis = WIDTH - 2 * _EDGE - ids - names - words - numbers - ps - 6 * _PAD
-        left = _EDGE + ids + names + 2 * _PAD
+        axis = WIDTH - 2 * _EDGE - ids - findings - verdicts - means - ps - 6 * _PAD
+        left = _EDGE + ids + findings + 2 * _PAD
 
         # Between the axis and the verdict is room for a mark.
         verdict_x = left + axis + 2.4 * _PAD
-        mean_x = verdict_x + words + _PAD
-        p_x = verdict_x + words + numbers + 2 * _PAD
+        mean_x = verdict_x + verdicts + _PAD
+        p_x = verdict_x + verdicts + means + 2 * _PAD
         columns = (_EDGE, _EDGE + ids + _PAD, verdict_x, mean_x, p_x)
 
         # Draw, from here on downwards; `top` is the upper edge of what comes next.
