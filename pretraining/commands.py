@@ -99,7 +99,7 @@ def models(
     records = pd.DataFrame(rows, columns=head)
     # Column 3, the steps, is aligned on the right, as numbers are.
     document = TableDocument(body=[Grid(texts, numbers={3})], records=records)
-    write(document, format, None)
+    write(document, format, None)  # to standard output
 
 
 def warn_of_a_slip(study: Study, model: Model) -> None:
@@ -227,6 +227,7 @@ def tokenizer(
         )
     else:
         source = open_documents(train, text_field, kind=kind)
+        # The option `documents` is how many of the source's documents are read.
         first_documents = islice(source.documents(), documents)
         texts = (document.text for document in first_documents)
         result = train_tokenizer(texts, vocab)

@@ -352,7 +352,7 @@ def make_stages(
     parent_name, first_step = root, 0
     for spec in specs:
         end_text = format_steps(spec.end)
-        ratio_span = (first_step, spec.end)
+        ratio_span = (first_step, spec.end)  # of a changing ratio, decay included
         prefix = f"{parent_name}-{spec.objective}"
         if spec.data:
             prefix = f"{prefix}.on.{short_name(spec.data)}"
@@ -584,7 +584,7 @@ class Design:
             # The last stage always ends in a decay; an earlier stage only if the name says so ("dec").
             decay = self.decay_steps if stage.decay or stage is last else 0
             if cut is not None:
-                # A trunk's checkpoint is taken before the decay.
+                # A trunk's checkpoint is taken before the decay. A name with a cut has only this one stage.
                 self._check(name, "last step", cut, least=1, most=end - decay)
             else:
                 # A stage holds its decay; without one, it has at least one step.

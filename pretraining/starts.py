@@ -219,6 +219,7 @@ class Start:
 
         lengths = [self.shape.max_length]
         for table in position_tables(model):
+            # The rows before the first position (of the padding) are no token's position.
             lengths.append(table.num_embeddings - first_position(table))
         return int(min(lengths))
 

@@ -153,6 +153,8 @@ def build(
     }
 
     # If shards are complete, they must be those of this request. Then only missing or damaged files are written again.
+    # For this check, and for the record of unfinished shards below, the request has all of `ids` in place of
+    # the tokenizer's hash: options such as --end-of-text change the ids without the hash.
     if old_manifest is not None:
         _check_finished(source, out, old_manifest, {**request, "tokenizer": ids})
         if not missing:
@@ -179,8 +181,8 @@ def build(
         "form": 2,
     }
     token_files = TokenFiles(out / UNFINISHED / _TOKENS, source, tokens_depend_on)
-    count = cores() if workers is None else workers
-    encode = partial(_encoded, encoder=encoder, workers=count)
+    threads = cores() if workers is None else workers
+    encode = partial(_encoded, encoder=encoder, workers=threads)
     if part is not None:
         numbers = part_of(part, len(source.files))
         token_files.write(numbers, encode)
@@ -194,9 +196,7 @@ def build(
 
     # Write the shards, from the position on at which a killed run stopped. One process at a time does this.
     with writing(out):
-        # The record of unfinished shards has all of `ids` in place of the tokenizer's hash, which `ids`
-        # contain. There is no manifest yet that lists the ids, and options such as --end-of-text change them
-        # without the hash.
+        # All of `ids`, which contain the hash: there is no manifest yet that lists them.
         writer = ShardWriter(out, {**request, "tokenizer": ids}, source.states)
         # Files that the killed run has read must be unchanged.
         _check_states(source, out, writer.states_read, writer.hashes)

@@ -167,7 +167,7 @@ class TextSource:
             UserError: a file cannot be read, or has no text in the field.
         """
         for number in range(file, len(self.files)) if files is None else files:
-            name = self.files[number]
+            name = self.files[number]  # `files` are numbers of these
             first_row = row if number == file else 0
             try:
                 with _open(name) as raw:
@@ -577,9 +577,9 @@ def _plain_texts(
     source: TextSource, name: str, raw: IO[bytes], start: int
 ) -> Iterator[str]:
     """Yield the texts of a text file from the row `start` on; texts of blanks only are left out and not counted."""
-    # `packed` keeps the reader alive to the end: an unreferenced reader would close the file.
-    packed = unpacked(name, raw)
-    texts = _between(name, _lines(name, packed), source.separator)
+    # Kept to the end: an unreferenced reader would close `raw`, whose position is read after the last text.
+    reader = unpacked(name, raw)
+    texts = _between(name, _lines(name, reader), source.separator)
     not_blank = (text for text in texts if text.strip())
     yield from itertools.islice(not_blank, start, None)
 

@@ -260,7 +260,8 @@ def load_manifest(data: Path, remedy: str = _REMEDY) -> dict[str, Any]:
 
     Args:
         data: the folder.
-        remedy: what a message says to do about a damaged manifest.
+        remedy: what a message says to do about a manifest that cannot be read; other faults have remedies of
+            their own.
 
     Raises:
         UserError: there is no manifest, it is damaged, or this version cannot read it.
@@ -453,6 +454,7 @@ def lost(data: Path, manifest: Mapping[str, Any]) -> list[str]:
                 names.append(name)
         except (FileNotFoundError, UserError):
             names.append(name)
+    # Of the indexes only the paths, which are the keys; the sentences on them are left out.
     return [*names, *_bad_indexes(data, manifest)]
 
 

@@ -124,7 +124,8 @@ def tiktoken_twin(
         of_ranks: whether its merges are known to be those of ranks; to compare them takes a second.
     """
     # The split must be Llama 3's; `trim_offsets` may differ, since it does not change any piece. A normalizer
-    # would change texts before they are split, and tiktoken has none.
+    # would change texts before they are split, and tiktoken has none. A tokenizer without a pre-tokenizer
+    # (null), or with a single one, has no list `pretokenizers`, and so not this split.
     split = []
     for part in (content["pre_tokenizer"] or {}).get("pretokenizers", ()):
         fields = {key: value for key, value in part.items() if key != "trim_offsets"}

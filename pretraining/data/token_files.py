@@ -104,7 +104,7 @@ class TokenFiles:
         """
         source = self._source
 
-        # Cached, since a file is hashed for its path.
+        # The method `path`, with the hash that it wants. Cached, since the file is hashed for that.
         @functools.cache
         def path(number: int) -> Path:
             # A commit fixes the content of a hub's file, so only local files are hashed.

@@ -101,6 +101,8 @@ class TokenStream:
         self._descriptors: dict[int, int] = {}
         self._touched: dict[int, float] = {}
         weakref.finalize(self, _close_all, self._descriptors)
+        # Records of a shard, of which only the last shard may have fewer, and the number of the stream's last
+        # record, from 0.
         self._shard_records = self.shards[0].samples
         self._last = sum(shard.samples for shard in self.shards) - 1
 
@@ -326,7 +328,7 @@ def make_shard_cache_folder(place: str = "") -> Path:
     """
     folder = scratch_folder(place) / "shards"
     try:
-        # In a place for all users, this user's folder stands next to those of others.
+        # `scratch_folder` gives this name to a user's folder in a place for all users.
         if folder.parent.name == f"clm-or-mlm-{os.getuid()}":
             private_folder(folder.parent)
         mark_cache(folder.parent)
@@ -368,6 +370,7 @@ def make_room(root: Path, size: int, limit: float) -> None:
         return
     shards = cached_shards(root)
     used = size + sum(status.st_size for status in shards.values())
+    # In the order of `cached_shards`: the shard whose last opening is longest ago comes first.
     for path, status in shards.items():
         if used <= limit:
             return

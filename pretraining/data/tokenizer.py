@@ -275,8 +275,9 @@ def load_tokenizer(
     if is_hub_id and not path.exists():
         files = read_tokenizer(_from_hub(source))
         tokenizer = text_tokenizer(files, source, begin=begin, end=end)
-        # Llama 3's tokenizer, when named by its hub id, is used as in the paper: nothing is put before a text. When it
-        # is that of a model to start from, it is named by the model's folder, and read above.
+        # Llama 3's tokenizer, known by its begin-of-text, is used as in the paper when it is named by its hub
+        # id: nothing is put before a text. When it is that of a model to start from, it is named by the folder
+        # of the model, and read above.
         return replace(tokenizer, first=()) if files.begin == BEGIN else tokenizer
 
     raise UserError(
@@ -357,6 +358,8 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> TextTokenizer:
             f"give more text or a smaller --vocab"
         )
 
+    # A tokenizer of the trained model again, now with the special tokens, whose ids follow those of the
+    # model, and with a decoder.
     return _assemble(inner.model, special)
 
 

@@ -127,7 +127,10 @@ class Batches(Group):
 
     @property
     def pass_tokens(self) -> int:
-        """Most tokens of one pass through the model: 24,576 with the paper's settings."""
+        """Most tokens of one pass through the model: 24,576 with the paper's settings.
+
+        A `microbatch` of 0 counts as the paper's 12 here, in plans. Training chooses its own before it asks.
+        """
         return (self.microbatch or TRAINING.device_batch) * self.max_length
 
     @property

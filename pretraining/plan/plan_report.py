@@ -78,6 +78,7 @@ def _tree(plan: Plan, device: Device, price: float | None) -> str:
     origins = {model.start or "random initialisation" for model in plan.models}
     origin = " or ".join(sorted(origins))
     for item in plan.children(None):
+        # No branch leads to a root, so `last` changes nothing in its line.
         walk(item, "", last=True, root=True)
     lines += [
         "",

@@ -309,7 +309,8 @@ class Plan:
             network: bytes/s between nodes, of each process; when left out, the time in which processes sum their
                 gradients is not counted.
         """
-        # What holds for all stages: settings, and the speed of the network.
+        # What holds for all stages: settings, `length` (the mean length of the sequence that a token is in),
+        # and the speed of the network.
         chosen = self.stages if stages is None else tuple(stages)
         config, shapes = self.study.config, self.study.shapes
         length = config.sequences.attended_length
@@ -327,6 +328,7 @@ class Plan:
         flops = {"hoffmann": 0.0, "model": 0.0}
         checkpoint_bytes = seconds = memory = 0.0
         for item in chosen:
+            # `share`: of the positions that pass the head, 1 for CLM.
             shape, share = shapes[item.size], item.predicted_share
             tokens = item.steps * config.tokens_per_step
             flops["hoffmann"] += tokens * hoffmann_flops_per_token(shape, length=length)
@@ -411,6 +413,7 @@ class Plan:
 
             # In a decay, every step's learning rate depends on where the decay ends.
             record["end"] = item.end if item.phase == "decay" else None
+            # Optional fields, such as shards of its own, only where they are not at their defaults.
             records.append(record | item.extras())
 
         return records
@@ -451,6 +454,7 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
             # The same trunk may have an earlier end in one model and a later one in another.
             use = uses.setdefault(stage.name, _StageUse(stage=stage, size=model.size))
             use.end = max(use.end, stage.end)
+            # The name is there already where `models` has the model twice.
             if model.name not in use.models:
                 use.models.append(model.name)
 
@@ -463,6 +467,7 @@ def plan_of(models: Sequence[Model], study: Study = PAPER_STUDY) -> Plan:
         last = model.stages[-1]
         uses[last.name].keep.add(last.end)
 
+    # In the order in which the stages were found, so that each stands after its parent.
     stages = []
     for use in uses.values():
         fields = asdict(use.stage) | {"end": use.end}
