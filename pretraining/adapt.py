@@ -141,7 +141,7 @@ class Adaptation:
         return batch
 
     @cached_property
-    def _batches(self) -> TrainingConfig:
+    def _step_settings(self) -> TrainingConfig:
         """The settings as far as they decide how many tokens a step has; the others are at their defaults."""
         chosen: dict[str, object] = {
             "max_length": self._length,
@@ -154,7 +154,7 @@ class Adaptation:
     @property
     def _step_tokens(self) -> float:
         """Tokens of a step."""
-        return self._batches.tokens_per_step
+        return self._step_settings.tokens_per_step
 
     @property
     def updates(self) -> int:
@@ -182,9 +182,9 @@ class Adaptation:
         if text_tokens < self._step_tokens:
             # The suggested step is one that the text can fill: a few sequences, or fewer of a shorter text.
             sequences = min(_FEW_SEQUENCES, text_tokens // length)
-            step_tokens = sequences * length
+            suggested_tokens = sequences * length
             # The most tokens of whole steps that are no more passes than allowed.
-            most_tokens = _PASSES * text_tokens // step_tokens * step_tokens
+            most_tokens = _PASSES * text_tokens // suggested_tokens * suggested_tokens
             raise UserError(
                 f"{text} one step takes {self._step_tokens:,.0f}; give --set global_batch={sequences} with --tokens "
                 f"{most_tokens} ({_PASSES} passes) or fewer, or more text"

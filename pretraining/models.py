@@ -349,11 +349,11 @@ def make_stages(
         stages.append(stage)
 
     # What the names of the next spec's stages begin with, and its first step.
-    parent_name, first_step = root, 0
+    name_so_far, first_step = root, 0
     for spec in specs:
         end_text = format_steps(spec.end)
         ratio_span = (first_step, spec.end)  # of a changing ratio, decay included
-        prefix = f"{parent_name}-{spec.objective}"
+        prefix = f"{name_so_far}-{spec.objective}"
         if spec.data:
             prefix = f"{prefix}.on.{short_name(spec.data)}"
 
@@ -378,7 +378,7 @@ def make_stages(
 
         # "dec", since what continues a decayed checkpoint differs from what continues the trunk at the same step.
         decayed = "dec" if spec.decay_steps else ""
-        parent_name = f"{prefix}-{decayed}{end_text}{unusual_decay}"
+        name_so_far = f"{prefix}-{decayed}{end_text}{unusual_decay}"
         first_step = spec.end
 
     return tuple(stages)

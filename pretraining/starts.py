@@ -265,7 +265,10 @@ class Start:
         config, where = self.config, self.folder / "config.json"
 
         def number(*names: str, default: int = 0) -> int:
-            """Return the first of these fields that is there, whose names differ between architectures."""
+            """Return the first of these fields that is there, whose names differ between architectures.
+
+            One of them must be there, unless there is a default for it (not 0).
+            """
             value = default
             for name in names:
                 if isinstance(config.get(name), int):

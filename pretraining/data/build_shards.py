@@ -433,6 +433,7 @@ def _write_splits(
         groups: documents with the digest of their text and their tokens.
         unknown_id: id of the token for unknown text, which is counted; None for a tokenizer without one.
     """
+    # `writer.add` moves this position, and fills these splits.
     position, splits = writer.position, writer.splits
     shard_tokens = settings.shard_records * RECORD
     # The setting 0 stands for no limit.

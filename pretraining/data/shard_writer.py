@@ -143,6 +143,7 @@ class SplitWriter:
         """
         count_before, shard_bytes = len(self.shards), 4 * size
         while len(self.pending) >= shard_bytes or (last and self.pending):
+            # A slice is a copy, so that `pending` can be cut while the array is in use.
             part = np.frombuffer(self.pending[:shard_bytes], np.int32)
             # `.state`, the parent, is made with its mark if it is missing: without the mark, a later call
             # would take it for another program's.

@@ -354,7 +354,7 @@ def cached_shards(root: Path) -> dict[Path, os.stat_result]:
             with contextlib.suppress(FileNotFoundError):
                 statuses[path] = path.stat()
 
-    # `TokenStream` sets the access time when it reads a shard.
+    # An item is a path with its status. `TokenStream` sets the access time when it reads a shard.
     return dict(sorted(statuses.items(), key=lambda item: item[1].st_atime_ns))
 
 

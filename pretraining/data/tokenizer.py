@@ -127,6 +127,7 @@ class TextTokenizer:
         """Id of the token that stands for text which the vocabulary lacks; None where there is no such token."""
         model = self._content["model"]
         # A Unigram model has the unknown token's number as `unk_id`, other models have its text as `unk_token`.
+        # Without either, the empty text is looked up, which is no token: None.
         id_of_text = self.inner.token_to_id(model.get("unk_token") or "")
         number = model.get("unk_id", id_of_text)
         return None if number is None else int(number)
@@ -276,8 +277,8 @@ def load_tokenizer(
         files = read_tokenizer(_from_hub(source))
         tokenizer = text_tokenizer(files, source, begin=begin, end=end)
         # Llama 3's tokenizer, known by its begin-of-text, is used as in the paper when it is named by its hub
-        # id: nothing is put before a text. When it is that of a model to start from, it is named by the folder
-        # of the model, and read above.
+        # id: nothing is put before a text. The tokenizer of a model to start from is named by the model's
+        # folder, and read above.
         return replace(tokenizer, first=()) if files.begin == BEGIN else tokenizer
 
     raise UserError(
