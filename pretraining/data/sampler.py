@@ -154,7 +154,7 @@ class Order:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Whole batches in one pass over the data."""
+        """Whole batches of an epoch, in which training goes over the data once."""
         return self.samples // self.batch
 
     def batch_of(self, step: int) -> tuple[int, Int64s]:

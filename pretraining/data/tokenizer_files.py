@@ -231,6 +231,7 @@ def read_tokenizer(path: Path, *, is_planned: bool = False) -> TokenizerFiles:
                 f"{file}: its model has a dropout, so that shards would differ from run to run; set it to null"
             )
     except UserError:
+        # It is a ValueError as well, but has a sentence of its own.
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else first_line(error)
