@@ -103,7 +103,7 @@ def _loss_and_error(
     top = wide.amax(dim=1, keepdim=True)
 
     # The greatest logit is subtracted so that exp does not overflow. In place, to save memory: nothing below reads
-    # `wide`. A compiler saves the memory itself.
+    # the values of `wide`. A compiler saves the memory itself.
     compiling = torch.compiler.is_compiling()
     exponentials = (wide - top).exp() if compiling else wide.sub_(top).exp_()
     norm = exponentials.sum(dim=1, keepdim=True)

@@ -397,7 +397,8 @@ def _sees_sides(
     if unchanged is None or early_changed is None or late_changed is None:
         return None
 
-    # Relative to the largest output; 1e-6 is added in case that all outputs are 0.
+    # A change above this limit counts as seen. It is relative to the largest output; 1e-6 is added in case
+    # that all outputs are 0.
     limit = _SEEN * (unchanged.abs().max().item() + 1e-6)
 
     def differs(other: Tensor, first: int, stop: int) -> bool:

@@ -151,6 +151,7 @@ def write_folder(
                 write_config(making, fields | {PREDICTION_SHIFT: shift})
 
             if files.width is not None:
+                # Pooling and prompts. Without the field: the mean, and no prompts (the defaults).
                 embedding = Embedding(**content.get(EMBEDDING, {}))
                 # The number of tokens that training read at a time, where the manifest has the training's
                 # settings.
@@ -359,7 +360,8 @@ def checked_encoder(
     if manifest is not None:
         findings += checked_files(folder, manifest, remedy)
 
-    # Both calls are for their errors only: they refuse damaged JSON and damaged safetensors.
+    # `read_object` and `tensor_heads` are called for their errors only: the first refuses damaged JSON, the
+    # second damaged safetensors.
     for name in _READ:
         if (folder / name).is_file():
             read_object(folder / name)

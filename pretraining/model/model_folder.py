@@ -78,8 +78,8 @@ def eurobert_files(
         if tokenizer_dir is not None:
             copy_tokenizer(tokenizer_dir, folder)
 
-    # With a width, `write_folder` adds a self-test. That embeds a text, for which it needs an encoder, which a causal
-    # model is not, and a tokenizer.
+    # With a width, `write_folder` adds a self-test. The self-test embeds a text, for which it needs a tokenizer and a
+    # model that looks both ways.
     is_tried = tokenizer_dir is not None and not config.is_causal
     return ModelFiles(
         save=save,
@@ -219,6 +219,7 @@ def load_encoder(
                 folder,
                 config=config,
                 use_safetensors=True,
+                # Tensors of another shape than config.json says are then named in `info`, and refused below.
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )

@@ -135,7 +135,7 @@ def export_trained(
     write_tokenizer_files = partial(_write_companions, start=start, data=tokenizer_dir)
     card = partial(_card, made_from=start.name, licence=start.licence, name=out.name)
     files = _files_of(model, write_tokenizer_files, card)
-    # `origin`: `own` for a mask of the start's tokenizer, `was TOKEN` for a renamed token, or `new`.
+    # `mask.origin`: `own` for a mask of the start's tokenizer, `was TOKEN` for a renamed token, or `new`.
     mask = start.mask
     about = {
         **manifest,

@@ -6,8 +6,8 @@ biases computes the same as our own class, with the same names of weights: it is
 is faster. Any other class is trained as it is, on packed sequences (`pretraining.model.adapted`).
 
 A model's embedding has a row for each token's id. A tokenizer that got a mask token may have more ids than the
-embedding has rows: then the embedding grows. The head, which computes logits, has as many rows; it is tied if it is the
-same tensor as the embedding.
+embedding has rows: then the embedding grows, except that of an own model (`_load_own`). The head, which computes
+logits, has as many rows; it is tied if it is the same tensor as the embedding.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
     start_tokenizer = text_tokenizer(
         start.tokenizer, start.text, end=start.tokenizer.mask.token
     )
-    # Hash and mask of the start's tokenizer, then of the shards' (`tokenizer`).
+    # Hash and mask of the start's tokenizer (`start.mask` is `start.tokenizer.mask`), then of the shards' tokenizer
+    # (`tokenizer`).
     ours = (start_tokenizer.sha256, start.mask.id)
     if ours != (tokenizer["sha256"], tokenizer["mask_id"]):
         raise UserError(
@@ -161,6 +162,7 @@ def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
         # The direction of the folder does not count: in training each batch has that of its objective.
         model = load_encoder(start.folder, EuroBertForMaskedLM, is_causal=False)
     model.float()
+    # An own model was trained with its mask token, so its embedding has a row for each id and never grows.
     ids, rows = start.tokenizer.rows, model.config.vocab_size
     if ids > rows:
         raise UserError(
@@ -541,6 +543,7 @@ def _from_config(start: Start, rows: int) -> Any:
     auto, config = _class_of(start)
     config.vocab_size = rows
     try:
+        # A new model draws weights from torch's global generator, which is put back afterwards.
         with torch.random.fork_rng(devices=[]), quiet():
             return auto.from_config(
                 config, dtype=torch.float32, attn_implementation=_PLAIN_ATTENTION
