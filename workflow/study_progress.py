@@ -225,7 +225,7 @@ def progress_of(folder: Path) -> StudyProgress:
     unseen = ""
     try:
         queue = read_queue(workflow.jobs, folder)
-        # One job of which Slurm does not say whether it runs is enough to name.
+        # Of the jobs of which Slurm does not say whether they run, one is enough to name: the last.
         for job, attempt in unseen_attempts(workflow.jobs, folder, queue):
             unseen = unseen_words(job, attempt)
     except UserError as error:

@@ -331,8 +331,8 @@ class CheckpointWriter:
             return problem
         tensors = tensors_of(model, optimizer, copied=self._background)
 
-        # This step as well: if training has resumed from an older checkpoint, the newest one, which `prune`
-        # always keeps, is another.
+        # This step as well: `prune` keeps the newest checkpoint anyway, but this one is not the newest if training
+        # has resumed from an older checkpoint.
         kept_steps = [*keep, step]
         self._pending = self._pool.submit(
             self._write, step, tensors, dict(state), kept_steps

@@ -75,6 +75,7 @@ class TrainingContext:
         self.start = self.targets.start
         self.plan = self.targets.plan
         self.shape = self.plan.study.shapes[self.targets.model.size]
+        # `remote` downloads the shards of an address; None for a folder.
         self.data_folder, remote = find_shards(self.source)
         tokenizer = load_manifest(self.data_folder)["tokenizer"]
         if self.start is None:
@@ -86,8 +87,10 @@ class TrainingContext:
                 )
             self.model_config = config_of(self.shape, tokenizer)
         else:
+            # Corrects the configuration only; the weights are loaded when a stage builds its model (`build_model`).
             self.start = as_loaded(self.start)
-            # Reading `identity` hashes the start's files. That must be before they are loaded: they may change later.
+            # Reading `identity` hashes the start's files. That must be before the weights are loaded from them: they
+            # may change later.
             _ = self.start.identity
             self.model_config = data_config(self.start, tokenizer, str(self.source))
 
@@ -134,6 +137,7 @@ class TrainingContext:
         # Of this moment, in which the model is not on the GPU yet: weights and optimizer have to fit as well.
         free_bytes, _ = torch.cuda.mem_get_info(ranks.device)
         free_gb = free_bytes / 1e9
+        # `is_our_class`: this package's own class computes the start, and its memory is computed from the shape.
         if start is None or (start.is_our_class and is_compiled):
             fits = largest_microbatch(self.shape, free_gb, length, several=is_shared)
         else:
@@ -223,7 +227,8 @@ class TrainingContext:
         }
         recorded = {part: state.get(part) for part in wanted}
 
-        # Older checkpoints do not record the setting `gradients`: they were summed in float32.
+        # Older checkpoints do not record the setting `gradients`: they were summed in float32. `or`: no settings are
+        # recorded at all.
         recorded["science"] = {"gradients": "fp32"} | (recorded["science"] or {})
         interventions = recorded["interventions"]
         if interventions and not interventions.get("peak_lr_from"):
@@ -310,7 +315,10 @@ class TrainingContext:
 
 
 def _stages_text(stages: list[dict[str, Any]] | None) -> str:
-    """Return the `stages` of an identity in words: `a from step 0, then b from step 100 to 200`."""
+    """Return the `stages` of an identity in words: `a from step 0, then b from step 100 to 200`.
+
+    They are None where a checkpoint or manifest records none.
+    """
     texts = []
     for item in stages or []:
         text = f"{item.get('name')} from step {item.get('start')}"

@@ -186,6 +186,7 @@ class Data:
         """
         batches = self._config.batches
         epoch, samples = self.order.batch_of(step)
+        # Where each sample begins and ends in the token stream.
         begins, ends = self._cut.spans(samples)
 
         # For every rank, the places in the batch of the samples of each of its passes.
@@ -316,6 +317,7 @@ class Data:
         """
         batches = self._config.batches
         eos_id = self.manifest["tokenizer"]["eos_id"]
+        # Where each sample begins and ends in the token stream.
         begins, ends = self._cut.spans(samples)
         ids: list[int] = []
         sequences: list[Tokens] = []

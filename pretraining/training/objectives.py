@@ -116,7 +116,7 @@ def clm(batch: PackedBatch, rule: MaskRule | None = None) -> ObjectiveBatch:
 def mlm(batch: PackedBatch, rule: MaskRule | None) -> ObjectiveBatch:
     """Return the batch for masked language modeling: masked tokens are replaced by the mask token and predicted.
 
-    The batch must be on the CPU, where masks are drawn.
+    The batch must be on the CPU, where masks are drawn. The rule is None only for objectives that mask nothing.
     """
     assert rule is not None, "names of MLM stages have a ratio"
     masked = torch.from_numpy(batch_mask(batch, rule))

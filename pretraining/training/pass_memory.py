@@ -83,7 +83,8 @@ def measured_gb(
     if several:
         parameter_bytes += _REDUCED_BYTES
 
-    # The passes had weights and gradients in memory, but no optimizer: its state is added.
+    # The second pass had weights, gradients and one sequence in memory, but no optimizer: the sequence is taken off,
+    # and the optimizer's state added.
     optimizer_gb = parameters * parameter_bytes / 1e9
     fixed_gb = peaks_gb[1] - sequence_gb + optimizer_gb
     return PassMemory(fixed=fixed_gb, each=sequence_gb)

@@ -243,6 +243,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
         self.batches.announce_epochs(first, self.target)
         batches = prefetched(self.batches.of_step, first, self.target)
 
+        # Made apart from `batches`, which gives each batch only once: the first update takes it from there.
         def first_pass() -> ObjectiveBatch:
             return self.batches.of_step(first).microbatches[0]
 

@@ -221,6 +221,7 @@ def export_checkpoint(
             f"{checkpoint} was trained with a different tokenizer from the one in {data}; use its original --data"
         )
 
+    # A checkpoint of training from random weights records no start.
     given_start = {} if start is None else start.identity
     recorded_start = state.get("start") or {}
     if given_start.get("weights") != recorded_start.get("weights"):
@@ -313,6 +314,7 @@ def _train_stage(context: TrainingContext, stage: PlannedStage, target: int) -> 
         # Again with the lock: another job may have finished the stage in between.
         if context.is_done(stage, target):
             return True
+        # Refuses a folder that is named as a checkpoint but holds other files.
         checkpoints.check_free(context.folder(stage.name))
         try:
             return StageTraining(context, stage, target).run()
@@ -362,6 +364,7 @@ def _export(context: TrainingContext, model_folder: Path) -> None:
     )
 
     # The machine goes only into provenance.json, so that the other files have the same bytes wherever it is trained.
+    # `full` is the environment of packages in which models are trained (`requirements/full.txt`).
     origin = provenance("full", PACKAGES)
     origin["machine"] = f"{ranks.world} x {ranks.device_name}"
     manifest = _manifest(context, last, state, rows=rows, lacks=lacks)
