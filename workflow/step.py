@@ -317,7 +317,8 @@ def _run_command(
         load_words = f"module load {shlex.join(workflow.modules)}"
         command += ["bash", "-c", f'{load_words} || exit 1; exec "$@"', "-"]
 
-    # Training is asked by a file to save and stop, since a file reaches all its processes; other commands by a signal.
+    # Training (a job with `checkpoints`) is asked by a file to save and stop, since a file reaches all its processes.
+    # Other commands are asked by a signal.
     stop: signal.Signals | Path = signal.SIGINT
     srun: list[str] = []
     torchrun: list[str] = []

@@ -533,6 +533,7 @@ def _chunk_loss(
     factor: Tensor | None,
     cap: float | None,
 ) -> Tensor:
+    """Return the summed cross-entropy of a chunk of features, each times its label's `factor` if given."""
     logits = _capped(F.linear(features, weight, bias), cap).float()
     losses = F.cross_entropy(logits, labels, ignore_index=IGNORE, reduction="none")
     if factor is not None:

@@ -381,6 +381,7 @@ def _activate(backend: AttentionBackend) -> None:
     # torch's name of the package whose kernels are active; None for its own. torch 2.11 lacks some of these
     # functions.
     current = getattr(torch_attention, "current_flash_attention_impl", lambda: None)()
+    # The reference does not use that operator, and kernels that are active stay so.
     if backend.attend is not varlen or wanted == current:
         return
     if wanted is None:

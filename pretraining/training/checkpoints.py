@@ -351,6 +351,7 @@ class CheckpointWriter:
     def _write(
         self, step: int, tensors: Tensors, state: Mapping[str, Any], keep: list[int]
     ) -> None:
+        """Write a checkpoint after the log's rows, then remove older ones; run by the thread."""
         self._before()
         write_checkpoint(self._folder, step, tensors, state)
         prune(self._folder, keep)

@@ -146,7 +146,7 @@ class StepData(DataSpec):  # type: ignore[misc]  # composer is untyped
         high, low = divmod(batch.fingerprint, 2**32)
         requests = self._stop(), self._save()
         rest = torch.tensor([high, low, *requests], dtype=torch.float64)
-        # One sum for all: in each sum the ranks wait for each other.
+        # This rank's counts and `rest` in one sum, since in each sum the ranks wait for each other.
         sums = self._ranks.sum(torch.cat([batch.counts, rest]))
         groups = len(batch.counts)
         self._counts, self._rest = sums[:groups], sums[groups:]

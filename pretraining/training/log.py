@@ -244,6 +244,7 @@ def _step(line: bytes) -> float:
 
 
 def _append(file: TextIO, row: Mapping[str, Any]) -> bytes:
+    """Append a row, so that it survives the end of this process, and return its line."""
     line = json.dumps(row) + "\n"
     file.write(line)
     file.flush()

@@ -96,12 +96,14 @@ class Watchdog(AbstractContextManager["Watchdog"]):
         self._over.set()
 
     def _watch(self) -> None:
+        """Report and look at the time until the block ends; run by the thread."""
         while not self._over.wait(self._beat):
             self._report()
             if self._is_late():
                 self._end()
 
     def _is_late(self) -> bool:
+        """Return whether training has not moved on for too long."""
         return time.monotonic() - self._moved_at > self._seconds
 
     def _key(self, rank: int) -> str:
