@@ -87,9 +87,10 @@ class TrainingContext:
                 )
             self.model_config = config_of(self.shape, tokenizer)
         else:
-            # Corrects the configuration only; the weights are loaded when a stage builds its model (`build_model`).
+            # Corrects the configuration only, by embedding and head. The weights to train are loaded later, when a
+            # stage builds its model (`build_model`).
             self.start = as_loaded(self.start)
-            # Reading `identity` hashes the start's files. That must be before the weights are loaded from them: they
+            # Reading `identity` hashes the start's files. That must be before those weights are loaded: the files
             # may change later.
             _ = self.start.identity
             self.model_config = data_config(self.start, tokenizer, str(self.source))

@@ -193,6 +193,7 @@ class Data:
         shares = lay_out(ends - begins, world, batches.pass_tokens)
         # Groups go by place in the batch, not by rank or pass: so the loss does not depend on how the batch is shared.
         groups = np.arange(len(samples)) // batches.group_size
+        # Groups are numbered from 0, so there is one more than the last number.
         counts = torch.zeros(int(groups[-1]) + 1, dtype=torch.float64)
         microbatches, tokens, fingerprint = [], 0, 0
         for places in shares[rank]:

@@ -171,6 +171,7 @@ class StageTraining(Callback):  # type: ignore[misc]  # composer is untyped
             self.earlier_precision[str(checkpoint.step)] = state["precision"]
 
         # Earlier stages may have used the same shards: their steps count, so that this stage reads on where they ended.
+        # `spans` has the steps [first, end) of each.
         spans = context.plan.steps_on_its_data(stage)
         self.batches = StageBatches(
             context.data_of(stage), stage, config, ranks, spans=spans
