@@ -84,7 +84,8 @@ class SourceOptions:
         from analysis.store.runs_table import model_error
 
         prefix = f"{STANDARD}:"
-        # A metric's name is a protocol of its own (`Source.protocol`). None: the source decides.
+        # A metric's name is a protocol of its own (`Source.protocol`), and counts before the prefix `standard:`. None:
+        # the source decides.
         protocol = self.metric or None
         if protocol is None and self.source.startswith(prefix):
             protocol = STANDARD
@@ -103,8 +104,8 @@ class SourceOptions:
             # `find_model` reads the stages from a name, and knows nothing of a name that does not say them.
             if find_model(name) is None:
                 own_models[name] = model
-            # A run store refuses names outside the paper's scheme, unless they are added. Such a name may still say
-            # its stages, as one with another size does.
+            # A run store refuses names outside the paper's scheme (`model_error` says why), unless they are added. Such
+            # a name may still say its stages, as one with another size does.
             if model_error(name) is not None:
                 # The pattern adds the other pretrainings of the model: NAME-s1, NAME-s2 and so on.
                 add_models += [name, f"{name}-s[1-9]*"]

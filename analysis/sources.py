@@ -133,7 +133,8 @@ class Source:
         seeds only was a third of what other queries would give. A model without training has one run on a dataset; any
         other needs three seeds or more (`_have_crossed_runs`).
         """
-        # Single instances are scored by the paper's metrics only; the seeds of arms are pretrainings.
+        # `crossed` needs the scores of single instances, which are by the paper's metrics only. The seeds of arms are
+        # pretrainings, so that a source with arms keeps the usual interval of runs.
         if self.runs is None or self.protocol != PAPER or self.has_arms:
             return False
         return _have_crossed_runs(self.runs)
@@ -304,7 +305,8 @@ class Source:
             return ""
         test_sets = ""
 
-        # Where runs have test sets of other sizes than the paper's, these floors may not be theirs.
+        # Where runs have test sets of other sizes than the paper's, these floors may not be theirs. Stand-ins bring
+        # floors of their own test sets.
         if self.runs is not None and self.stand_ins is None and other_sizes(self.runs):
             test_sets = ", of the paper's test sets"
         return f"Scores without a look at the input{test_sets} ({'; '.join(parts)})."
@@ -403,7 +405,8 @@ def open_source(
     if stand_ins is not None:
         # The caption of stand-ins names no metric (`Source.kind`): it must be the paper's.
         _need_paper_protocol("stand-ins", protocol)
-        # The keys of `models`, the small study's own names, since the file still has those.
+        # The runs table still has the small study's own names. They are the keys of `stand_ins.models`, and the names
+        # in `stand_ins.others`, of models that stand for none of the paper's.
         accepted += (*stand_ins.models, *stand_ins.others)
 
     # A folder is a run store, anything else a runs table. `metrics_of` is the protocol of its scores.
@@ -475,8 +478,8 @@ def _open_released(
             "of, say, Table 10 with `clm-or-mlm fetch-released table10`), or use --source published"
         )
 
-    # Also called for models that are all in the cache: it then fetches nothing, but compares their files with
-    # the commit. The release has no run.json; git's own hashes say that its files are the authors'.
+    # `released_store` is called for models that are all in the cache as well: it then fetches nothing, but compares
+    # their files with the commit. The release has no run.json; git's own hashes say that its files are the authors'.
     opened, instances = open_store(
         released_store(wanted, cache=cache),
         instances=need_instances,

@@ -75,14 +75,16 @@ def compare(
     from analysis.comparisons.scores_table import read_scores, scores_table_in
     from analysis.sources import NAMES
 
-    # A path may be anybody's table of scores or folder of results; what is neither is opened as runs.
+    # A path may be anybody's table of scores or folder of results; what is neither is opened as runs. The argument
+    # `table` has only the options by which such a table is read.
     path = Path(source.source)
     scores_as_text = None  # the table of scores; None where the source has runs
     notes: list[str] = []
     if source.source not in NAMES:
         # None for a folder, and for a file with runs.
         scores_as_text = scores_table_in(path)
-        # None for a folder without results of another tool, and for a run store.
+        # The results as a table, and sentences on what was chosen in reading them. None for a folder without
+        # results of another tool, and for a run store.
         folder_as_table = table_of_folder(path, table) if path.is_dir() else None
         if folder_as_table is not None:
             scores_as_text, notes = folder_as_table
@@ -110,14 +112,15 @@ def compare(
         write(comparison_document(result, full=full), format, out)
         return
 
-    # Runs, or the paper's printed cells.
+    # Runs, or the paper's printed cells. An option of tables that was given differs from its default.
     if table != TableOptions():
         raise UserError(
             f"--columns, --spread and --lower-is-better are for a table of scores, and {source.source} is none"
         )
 
     # If all models are named as the paper's, the released runs of those that the cache lacks are fetched. A pattern or
-    # another name stands for runs that are there already.
+    # another name stands for runs that are there already. With --replicates all models are opened, since the arms are
+    # compared as well, and `models` does not name their pretrainings.
     are_paper_models = bool(models) and set(models) <= set(MODELS)
     opened = source.open(
         # None: nothing is fetched, and the source has what is there.

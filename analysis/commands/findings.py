@@ -53,6 +53,7 @@ def claims(
         explain: show the contrasts, the numbers used and the reasoning
         format: output format; with --explain, csv has one row per contrast
     """
+    # Before a source is opened, so that an unknown name is refused at once.
     wanted = choose(findings)
     from analysis.claims.assessment import assess
     from analysis.claims.pages.explain import verdicts_document

@@ -182,27 +182,28 @@ def audit(
     from analysis.tables.audit import audit_document, runs_of_stand_ins, verdict
     from analysis.tables.run_provenance import audit_provenance, provenance_lines
 
-    # Any model is accepted: of those that the paper does not print, it is audited how their runs were made.
+    # Any model is accepted: of those that the paper does not print, it is audited how their runs were made. That is
+    # `made`, which only a run store says.
     opened = replace(source, add_model=("*",)).open()
-    provenance = None if opened.store is None else audit_provenance(opened.store)
+    made = None if opened.store is None else audit_provenance(opened.store)
 
     # Whether the runs were made in different ways.
-    mixed = provenance is not None and bool(provenance.mismatches)
+    mixed = made is not None and bool(made.mismatches)
     if opened.stand_ins is not None:
         if format != "markdown":
             raise UserError(
                 f"{source.source}: the runs of a small study are listed as text, not compared with the paper's; "
                 "leave --format out"
             )
-        write(runs_of_stand_ins(opened, provenance), format, out)
+        write(runs_of_stand_ins(opened, made), format, out)
         return int(mixed)
 
     result = audited(opened, selection=selection)
-    write(audit_document(result, provenance), format, out)
+    write(audit_document(result, made), format, out)
     if out is not None:
         sys.stdout.write(f"{out}: {verdict(result)}\n")
-        if provenance is not None:
+        if made is not None:
             # The last line is the sum: how many mismatches and failed runs there are.
-            sys.stdout.write(f"{provenance_lines(provenance)[-1]}\n")
+            sys.stdout.write(f"{provenance_lines(made)[-1]}\n")
 
     return int(result.differs or mixed)

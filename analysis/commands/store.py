@@ -144,6 +144,8 @@ def fetch_released(
     models: list[str] = []
     for word in what or ["all"]:
         models += models_for(word)
+    # The commit is given, though it is the default: a default is fixed when `release` is imported, but tests replace
+    # the commit later.
     store = release.released_store(models, url=url, commit=release.COMMIT)
     logger.info(
         "%d released models are in %s",

@@ -115,7 +115,8 @@ class Cells:
         for row, cell in enumerate(self.values.index):
             self._rows[cell] = row
 
-        # With --replicates, a row of an arm is the mean over a pretraining's runs, which the column `MEMBERS` lists.
+        # With --replicates, a row of an arm is the mean over a pretraining's runs, which the column `MEMBERS` lists. So
+        # runs name their arms themselves, and the argument is for scores without runs.
         if runs is not None and MEMBERS in runs:
             arms = runs.loc[runs[MEMBERS].notna(), "model"].unique()
         self._pretrainings = {arm: self._seeds_of(arm) for arm in arms}

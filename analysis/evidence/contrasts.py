@@ -286,6 +286,7 @@ def contrast_result(
     # A number of seeds that all scores share is given once.
     if len(set(seeds)) == 1:
         seeds = seeds[:1]
+    # The bootstraps hold the test instances fixed.
     instance_share = 0.0
     if isinstance(estimate, Student):
         instance_share = estimate.instance_share

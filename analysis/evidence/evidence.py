@@ -181,6 +181,8 @@ class Evidence(Cells):
         if method.of_cells is None:
             method = T
         welch = self.welch(terms)
+        # None where a part has one seed. The error is 0 where seeds agree and no printed digit says how far apart they
+        # may be (`Summary.error`), or where all terms cancel.
         if welch is None or welch.error == 0:
             return None
         # `of_cells` of this kind, which turns Welch's estimate into the kind's own. Since `T` took the place

@@ -74,7 +74,10 @@ class Interval:
     def caption(
         self, n_seeds: int, link: str = ", which ", n_cells: int | None = None
     ) -> str:
-        """Return the words of a caption: the interval, and its measured coverage with so many seeds, at least 2."""
+        """Return the words of a caption: the interval, and its measured coverage with so many seeds, at least 2.
+
+        `link` and `n_cells` are as in `caption_of`.
+        """
         coverage = coverage_words(self.name, n_seeds, n_cells)
         return f"{self.words}{link}{coverage}" if coverage else self.words
 
@@ -133,7 +136,6 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     """Return the normal approximation from standard errors over seeds, as the paper prints it."""
     from analysis.statistics.estimates import student_estimate
 
-    # The released runs give the printed digits only with 1.96 and the sample standard deviation, not with Student's t.
     estimate = cells.welch(terms)
     if estimate is None:
         return None
@@ -142,6 +144,7 @@ def _paper(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
         # Seeds that agree keep an error of 0, as in the paper; `welch` has the least error that could be seen.
         estimate = student_estimate(cells.values_of(terms[0].cell))
 
+    # The released runs give the printed digits only with 1.96 and the sample standard deviation, not with Student's t.
     return Estimated(
         estimate=_normal(estimate), interval="paper", test="normal approximation"
     )
@@ -260,6 +263,7 @@ def _crossed_apart(cells: Cells, terms: Sequence[Term]) -> Estimated | None:
     of_instances = cells.covariances.between_cells(cells.weighted(terms))
     if of_instances is None:
         return _t(cells, terms)
+    # The variance over test instances, in squared points, and its degrees of freedom.
     over_instances, freedom = of_instances
     welch = cells.welch(terms)
 

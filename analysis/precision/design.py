@@ -197,6 +197,7 @@ def seeds_needed(
         # A row of `PlannedTest.parts`: a variance, its degrees of freedom, and how many times it is in the
         # sum.
         parts = np.array([(variance / count, count - 1, means)])
+        # Without a name, which the power does not depend on.
         return PlannedTest("", parts, alpha).power(effect)
 
     # From two seeds on: a single one has no degrees of freedom.
@@ -208,8 +209,8 @@ def fewest(power_at: Callable[[int], float], power: float, least: int) -> int | 
 
     None if `MOST_SEEDS` have less.
     """
-    # Asked for by itself: two pretrainings can have less power than one, whose spread has to be given and is taken as
-    # known. From two on, power rises, and the first number that has enough is found by bisection.
+    # `least` is asked for by itself: two pretrainings can have less power than one, whose spread has to be given and is
+    # taken as known. From two on, power rises, and the first number that has enough is found by bisection.
     if power_at(least) >= power:
         return least
     counts = range(least + 1, MOST_SEEDS + 1)
@@ -275,8 +276,8 @@ def simulated_widening(seeds: int, cells: int, alpha: float) -> float:
     Pairs of cells are compared as `compare` would.
     """
     limits = []
-    # The name of task and dataset does not matter, only that all cells have the same.
     models = [str(number) for number in range(cells)]
+    # The names of task and dataset do not matter, only that all cells have the same.
     keys = [(model, "SC", "planned") for model in models]
     index = pd.MultiIndex.from_tuples(keys, names=["model", "task", "dataset"])
 

@@ -269,7 +269,7 @@ def crossed_estimate(
         low, high = limits
         quantile = float(special.stdtrit(df, 0.5 + LEVEL / 2))
         half = quantile * math.sqrt(over_seeds + over_instances)
-        # Where Student's interval would leave the limits, clusters are added (`BoundedStudent`). Error,
+        # Where Student's interval would reach or leave the limits, clusters are added (`BoundedStudent`). Error,
         # degrees of freedom and the middle of the interval are then those with added clusters; the effect
         # stays that of the scores.
         if effect - half <= low or effect + half >= high:
@@ -514,7 +514,8 @@ def _runs_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, Array]:
     runs: list[tuple[object, ...]] = []
     counts = []
     for members, key in zip(rows[MEMBERS], records(rows, *names), strict=True):
-        # Where the row is itself a run, `members` is nan, not a list.
+        # A list has the key of each run that the row is the mean of, in the order of `names`. Where the row is itself
+        # a run, `members` is nan.
         runs_of_row = members if isinstance(members, list) else [key]
         runs += runs_of_row
         counts.append(len(runs_of_row))

@@ -57,6 +57,7 @@ class Student:
         return self.effect - half, self.effect + half
 
     def _tail(self, distance: float) -> float:
+        """Return the one-sided p; `distance`: how far the effect is on the claimed side of the bound, else below 0."""
         # Without an error the effect is known exactly: it is on the claimed side of the bound or it is not.
         if self.error == 0:
             return 0.0 if distance > 0 else 1.0
@@ -134,6 +135,7 @@ class Studentised:
         """Two-sided interval."""
         if self.symmetric:
             resampled = float(_reaching(self._sizes, level))
+            # The half-width in standard errors.
             limit = max(resampled, _quantile(self.df, level))
             half = limit * self.error
             return self.effect - half, self.effect + half
@@ -163,7 +165,8 @@ class Studentised:
         """
         total = len(self.ratios)
         size = abs(ratio)
-        rounding = 1e-12 * size  # a ratio that equals the bound counts as reaching it
+        # A resample whose ratio is this one but for rounding counts as reaching it.
+        rounding = 1e-12 * size
         if not self.symmetric:
             # The share of resamples whose ratio reaches this one.
             ordered = self.ratios if sign > 0 else self._mirrored

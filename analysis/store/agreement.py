@@ -104,6 +104,7 @@ def differences(runs: Sequence[Run]) -> str:
     have_equal_scores: dict[tuple[str, str], bool] = {}
     for same in by_fine_tuning.values():
         for one, other in combinations(same, 2):
+            # Runs come in the order of their models, so that a pair of models has one key.
             models = (one.model, other.model)
             before = have_equal_scores.get(models, True)
             # Marks are checksums of a run's scores by instance.

@@ -215,9 +215,10 @@ def _read_run(
         made=sys.intern(_made_from(record)),
     )
 
-    # The scores by instance, by the metric that the run counts by.
+    # The scores by instance: by the paper's metric, and if they are written, by the one that the run counts by.
     instances = {"validation": validation.scores, "test": test.scores}
     cluster_ids: ClusterIds = {}
+    # The scores are not written, so that `read_cell` makes no use of them.
     if clusters is None:
         return run, RunScores(
             lr=key.lr, seed=key.seed, **instances, clusters=cluster_ids

@@ -413,7 +413,8 @@ def _nothing_usable(
     store: Path, scan: Scan, problems: Sequence[Problem]
 ) -> RefusedStoreError:
     """Return the error for a store without a usable run; it names a problem, if possible one that left a run out."""
-    # That a cell lacks runs follows from other problems, which are named first.
+    # That a cell lacks runs follows from other problems, which are named first. Where nothing else is wrong, it is
+    # named itself.
     wrong = [problem for problem in problems if problem.kind != "missing"]
     wrong = wrong or list(problems)
     where = f"{scan.results}/<model>/<task>/<dataset>/lr1e-04_sd0/results.json"

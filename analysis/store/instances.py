@@ -192,6 +192,7 @@ def write_cell(
             "test": run.test,
         }
         for split in SCORED_SPLITS:
+            # None where the run does not say: a null in the file.
             row[_CLUSTERS[split]] = run.clusters.get(split)
         rows.append(row)
 

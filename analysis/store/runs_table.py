@@ -183,7 +183,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
     if not places:
         remedy = "a line is a run" if is_text else _AGAIN
         raise UserError(f"{path} has a header but no runs; {remedy}")
-    # In one form, whoever wrote them. Blanks at the ends of a name, or several within it, make no other name.
+    # In one form, whoever wrote them: columns that may be absent (`_OPTIONAL`) are then there, with missing values.
+    # Blanks at the ends of a name, or several within it, make no other name.
     runs = columns.reindex(columns=list(COLUMNS))
     runs["model"] = [re.sub(" +", " ", name).strip() for name in runs["model"]]
     datasets: Mapping[str, Dataset] = DATASETS

@@ -131,7 +131,7 @@ class TextTable:
         return values / (100 / whole)
 
     def half_digits(self, texts: pd.Series) -> npt.NDArray[np.float64]:
-        """Return half of the last digit of each number; nan where it is not known to be rounded to its digits."""
+        """Return half of the last digit of each number in `texts`; nan where that is not known to be rounded to it."""
         decimals = texts.str.extract(_DECIMALS)[0].str.len()
         # The digits that a computer wrote are not rounded: those of a frame, or very many.
         is_rounded = decimals.lt(_EXACT) & self.is_written

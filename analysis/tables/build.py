@@ -233,7 +233,8 @@ class _Layout:
         """Return the entries of a model under `stubs`; of one outside the naming scheme, the name comes first."""
         model = _model(name, source)
         if model is None:
-            # A study file may still say what it is, which gives the last entry; those between are empty.
+            # A name with another size or prefix than the paper's still says what the model is (`find_model`), which
+            # gives the last entry; those between are empty.
             known = find_model(name, source.study_models)
             last = "" if known is None else self.label(known)[-1]
             return (name, *[""] * (len(self.stubs) - 2), last)

@@ -85,7 +85,10 @@ def scores_document(scores: pd.DataFrame, source: Source) -> TableDocument:
 
 
 def recomputed_text(cell: TableEntry, unusual_seeds: str = " n={}") -> str:
-    """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs."""
+    """Return `91.42 [90.80, 92.04]`, with the number of seeds where it is not the paper's; empty without runs.
+
+    `unusual_seeds` is the text for another number of seeds, which takes the place of {} in it.
+    """
     if cell.recomputed is None:
         return ""
     mean, low, high = cell.recomputed
