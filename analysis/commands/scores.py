@@ -137,7 +137,8 @@ def table(
     # Table 1 has settings but no models: it needs no source.
     if models:
         opened = source.open(models, need_instances=score.method.needs_instances)
-        settings = opened.with_interval(score)  # refuses what the source cannot give
+        # For printed cells it refuses another rule than the paper's, although nothing is recomputed.
+        settings = opened.with_interval(score)
         if not opened.is_published:
             scores = opened.scores(settings)
 

@@ -195,12 +195,13 @@ class Evidence(Cells):
         )
 
     def student(self, terms: Sequence[Term]) -> Student | None:
-        """Return the estimate with a standard error and degrees of freedom, Student's t where the interval has none."""
+        """Return the estimate with its standard error and degrees of freedom, by Student's t where it has no error."""
         found = self.estimate(terms)
         if found is None:
             return None
         estimate = found.estimate
-        # The percentile bootstrap has an interval, but neither a standard error nor degrees of freedom.
+        # The percentile bootstrap has an interval, but neither a standard error nor degrees of freedom. `T` has an
+        # estimate wherever the bootstrap has one.
         if math.isnan(estimate.error):
             by_t = T.of_runs(self, terms)
             estimate = estimate if by_t is None else by_t.estimate

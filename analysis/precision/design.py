@@ -147,6 +147,7 @@ class PlannedTest(NamedTuple):
         if self.error == 0:
             return 1.0
         variance, freedom, count = self.parts.T
+        # Satterthwaite's degrees of freedom are the squared variance of the whole over this sum.
         uncertain = float((count * variance**2 / freedom).sum())
         satterthwaite = self.error**4 / uncertain if uncertain else math.inf
         shift = effect / self.error

@@ -78,6 +78,7 @@ def sensitivity_of(source: Source, settings: Settings) -> Sensitivity:
 def sensitivity_document(sensitivity: Sensitivity) -> TableDocument:
     """Return what overturns each verdict, as a document of four tables with their headings."""
     sharings = "; ".join(f"{luck.name}: {luck.words}" for luck in SHARED_LUCK.values())
+    # By heading, in the order of the page.
     sections = {
         "The paper pretrained every model once; models that branch from one trunk share its pretraining:": (
             _trunk_rows()

@@ -449,6 +449,7 @@ class InstanceCovariance:
             The variance in squared points and Satterthwaite's degrees of freedom; None where a model has no runs whose
             instances are known.
         """
+        # By dataset, then by model: a model that occurs several times has the sum of its weights.
         weights: dict[str, dict[str, float]] = {}
         for weight, model, dataset in parts:
             of_models = weights.setdefault(dataset, {})

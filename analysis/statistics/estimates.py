@@ -181,6 +181,7 @@ class Studentised:
         resampled = (total - below) / total / 2
         student = float(special.stdtr(self.df, -size))
         beyond = max(resampled, student)
+        # Where the effect is on the other side of the bound, the p is a half or more.
         return beyond if ratio > 0 else 1 - beyond
 
 

@@ -155,9 +155,8 @@ def read_clusters(
     """
     clusters: npt.NDArray[np.int32] | None = None
     first_model = ""
-    column = _CLUSTERS.get(
-        split, ""
-    )  # none of an unknown split, which `_by_model` refuses
+    # An unknown split has no such column; `_by_model` refuses it.
+    column = _CLUSTERS.get(split, "")
     for model, _, rows in _by_model(path, dataset, runs, split, column):
         for row in rows:  # an array, or None where the run names no clusters
             if clusters is None:

@@ -442,7 +442,7 @@ def _record_of(table: pa.Table, path: Path) -> _Record:
 
 
 def _column(table: pa.Table, path: Path, name: str) -> pd.Series:
-    """Return a column of a Parquet file as text or numbers."""
+    """Return a column of a Parquet file as text or numbers; `name` is its title there, which may be an alias."""
     column, kind = table[name], _TYPES[_ALIASES.get(name, name)]
     try:
         column = column.cast(kind)
@@ -457,7 +457,7 @@ def _column(table: pa.Table, path: Path, name: str) -> pd.Series:
 
 
 def _text_column(text: TextTable, name: str) -> pd.Series:
-    """Return a column of a table of text as text or numbers; a score of 91 % is 0.91."""
+    """Return a column of a table of text as text or numbers; a score of 91 % is 0.91. `name` is as in `_column`."""
     if _TYPES[_ALIASES.get(name, name)] == pa.string():
         return pd.Series(text.texts(name))
     return pd.Series(text.numbers(name, whole=1.0))

@@ -208,11 +208,9 @@ def audit(source: Source, *, selection: str = "seed") -> Audit:
     published = published_cells()
 
     # Every printed cell beside the recomputed one.
-    names_of_cell = ("table", "model", "task", "dataset", "mean", "ci95")
+    columns = ("table", "model", "task", "dataset", "mean", "ci95")
     cells = []
-    for table, model, task, dataset, printed, ci95 in records(
-        published, *names_of_cell
-    ):
+    for table, model, task, dataset, printed, ci95 in records(published, *columns):
         # An average is made of the runs of all its datasets.
         names = datasets_of(task) if dataset == AVERAGE else (dataset,)
         n_runs = sum(run_counts[model, name] for name in names)

@@ -134,7 +134,8 @@ def _steps() -> Iterator[ArithmeticCheck]:
     further = []
     steps_of_endpoint_decays = 0
     for model in MODELS.values():
-        # Of all sizes, since models of another size share no stage with those of 610M.
+        # Models of all sizes are taken: those of other sizes share no stage with the `further` ones, which are 610M, so
+        # that they change nothing.
         if model.kind == "base" and model.steps == 42_000:
             existing.add(model.name)
         elif model.size == "610m" and model.kind == "two-stage":

@@ -136,6 +136,7 @@ def _note(table: Table) -> str:
     """Return the caption's sentences on where a table's numbers come from; empty for a table that has only texts."""
     if not table.cells:
         return ""
+    # `alone`: the paper's numbers are left out.
     if table.alone:
         return f"Mean, from {table.source}; in brackets {table.interval_words}."
     printed = f"mean over five seeds with the {PAPER_INTERVAL.caption(N_SEEDS)}"
