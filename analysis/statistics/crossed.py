@@ -228,6 +228,7 @@ class BoundedStudent(Student):
         # interval holds every m that is at most as far from the effect as its own half-width. Its ends are the two
         # solutions of (effect - m)^2 = ratio (m - low) (high - m).
         # The room is not 0: an effect at a limit has a `centre`, for which the interval was returned above.
+        # The error stands for an effective size: its square is the room over that size.
         room = (self.effect - low) * (high - self.effect)
         ratio = half**2 / room  # squared quantile over effective size
 

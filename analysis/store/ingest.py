@@ -351,6 +351,7 @@ def _table(
             )
         else:
             used.append(run)
+            # The path is `model/task/dataset/run`; without the run it is the name of the cell.
             cell_name, _, _ = run.path.rpartition("/")
             present[cell_name].add((run.lr, run.seed))
             continue

@@ -283,6 +283,7 @@ def _mix_label(model: Model) -> tuple[str, ...]:
 
 
 def _cpt_label(model: Model) -> tuple[str, ...]:
+    # Training began from another model's weights, which give the row its name.
     if model.start:
         return f"{model.origin} ({model.label()})", _thousands(model.steps)
     # The paper prints a dash for the base model, which was not continued.
