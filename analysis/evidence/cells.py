@@ -105,7 +105,7 @@ class Cells:
         self._half_digits = half_digits
         if values is None and runs is not None:
             values = seed_scores(runs, selection)
-        if values is None:  # there are only printed cells
+        if values is None:  # there are only printed cells or other summaries
             values = pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []]))
         self.values = values
 
