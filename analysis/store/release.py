@@ -163,8 +163,8 @@ class _Clone:
         changed = self.git("status", *options, "--", *folders)
         if changed:
             first_line, _, _ = changed.partition("\0")  # the end of a line, by -z
-            # A line has two letters or blanks, a blank and the path: " M results/NAME/SC/sst2/RUN/results.json". `self.git`
-            # strips blanks, so that the first line may have lost one.
+            # A line has two letters or blanks, a blank and the path: " M results/NAME/SC/sst2/RUN/results.json".
+            # `self.git` strips blanks, so that the first line may have lost one.
             _, _, path = first_line.lstrip().partition(" ")
             raise UserError(
                 f"{self.folder / path.lstrip()} has changed since it was fetched; delete {self.folder} and fetch again"
