@@ -120,7 +120,8 @@ class Cells:
         if runs is not None and MEMBERS in runs:
             arms = runs.loc[runs[MEMBERS].notna(), "model"].unique()
         self._pretrainings = {arm: self._seeds_of(arm) for arm in arms}
-        """By arm its pretrainings; arms of one trunk have the same, so that their scores vary together."""
+        """By arm its pretrainings. Arms of one trunk (they branch from one pretraining) have the same, so that their
+        scores vary together."""
         self.summary = cache(self._summary)
         """From a cell to its mean, standard error (nan for one seed) and number of seeds."""
         self.printed: dict[Cell, Summary] = dict(summaries)
@@ -181,8 +182,8 @@ class Cells:
     def joint(self, terms: Sequence[Term]) -> list[list[Term]]:
         """Return the cells with a weight, grouped so that cells of the same pretrainings are together.
 
-        One pretraining gives the scores of all tasks, and of all models of its trunk. Where seeds are fine-tunings, no
-        two cells share them, and each cell is a group.
+        One pretraining gives the scores of all tasks, and of all models that branch from it. Where seeds are
+        fine-tunings, no two cells share them, and each cell is a group.
         """
         # Why cells are grouped at all: with all cells taken as independent, one of two equal arms of five
         # pretrainings led in 18 to 31 % of simulated studies, where 5 % are meant.

@@ -69,7 +69,8 @@ class Evidence(Cells):
         Args:
             settings: selection rule, interval and resamples.
             runs: a runs table.
-            values: scores by seed in place of those of `runs`, as `seed_scores` returns them; a simulation has no runs.
+            values: scores by seed in place of those of `runs`, as `analysis.evidence.cells.seed_scores` returns them; a
+                simulation has no runs.
             arms: the models of `values` whose seeds are pretrainings; those of runs are known.
             half_digits: half of the last written digit of each cell of a table of scores, where it is known; None for
                 runs.

@@ -1,8 +1,8 @@
 """What would overturn each verdict: a spread between pretrainings, or other margins.
 
-Pretraining again would move scores, and those of one trunk perhaps together. A sharing is an assumption on
-which scores move together (`analysis.claims.pretraining_spread.SHARED_LUCK`). Every verdict is judged under
-each of them.
+Pretraining again would move scores, and those of one trunk (models that branch from one pretraining) perhaps
+together. A sharing is an assumption on which scores move together
+(`analysis.claims.pretraining_spread.SHARED_LUCK`). Every verdict is judged under each of them.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ _SCHEMA = pa.schema(
 COLUMNS = tuple(_SCHEMA.names)
 """The table's columns, in order."""
 KEYS = ("model", "dataset", "lr", "seed")
-"""The columns that name a run."""
+"""The columns by which runs differ: those of `RUN_COLUMNS` without the task, which follows from the dataset."""
 
 _OPTIONAL = ("n_validation", "n_test")
 """Columns that may be absent."""

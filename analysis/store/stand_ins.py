@@ -56,8 +56,8 @@ class StandIns(FileSettings):
     def in_place(self, runs: pd.DataFrame) -> pd.DataFrame:
         """Return the runs under the names of the paper's models.
 
-        Two columns are added: one for `averaged_datasets`, and one with the own names, by which `read_instances` finds
-        scores by instance.
+        Two columns are added: one for `averaged_datasets`, and one with the own names, by which
+        `analysis.store.instances.read_instances` finds scores by instance.
         """
         own_names = list(runs["model"])
         names = [self.models.get(name, name) for name in own_names]
