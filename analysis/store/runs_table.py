@@ -195,8 +195,8 @@ def read_table(path: Path, *, add_models: Sequence[str] = ()) -> RunsTable:
         )
 
         datasets = known_datasets(recorded_definitions(record.datasets, path))
-    # A rate of the paper's grid replaces one that differs from it by rounding, as after float32 or text, which must not
-    # become a seventh rate beside the six of the grid.
+    # A rate that differs from one of the paper's grid only by rounding, as after float32 or text, is replaced by it, so
+    # that no seventh rate stands beside the grid's six.
     for rate in LEARNING_RATES:
         runs.loc[(runs["lr"] - rate).abs() < 1e-6 * rate, "lr"] = rate
     # Checked, and only then sorted: messages name rows by their places in the file.
