@@ -69,6 +69,7 @@ def runs_at_a_time(shape: Shape, device: Device, cores: int) -> int:
     for runs in _STEP_SECONDS:
         if runs <= most:
             return runs
+    # By this estimate not even one run fits, or there is no core: one is the least.
     return 1
 
 
@@ -97,7 +98,10 @@ def tuning_hours(
 def _run_hours(
     shape: Shape, trained_on: str, scored: list[str], device: Device, runs: int
 ) -> float:
-    """Return the hours of one fine-tuning on the dataset `trained_on`, and of its evaluations on those of `scored`."""
+    """Return the hours of one fine-tuning on the dataset `trained_on`, and of its evaluations on those of `scored`.
+
+    They are hours of the GPU, which `runs` fine-tunings share: each counts only its part of the time.
+    """
     training = DATASETS[trained_on]
     steps = FINE_TUNING.steps
     if training.epochs:

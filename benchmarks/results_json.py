@@ -265,6 +265,7 @@ def _why_not_json(content: bytes) -> ResultsError:
     """Return the error for content that is not JSON, with the cause in words."""
     # Zero bytes count as nothing: a file of zeros alone is called empty.
     text = content.strip(b" \t\r\n\0")
+    # Said where only the fast parser of `parse_results` refuses the content, and the strict one does not.
     why = "is not strict JSON"
     if not text:
         why = "is empty"

@@ -69,9 +69,9 @@ def prepare(
     # Every JSON string is also a TOML string, so that any path can be written.
     first_line = f"text = [{json.dumps(str(text))}]\n"
     settings = first_line + (CURVES / SETTINGS).read_text("utf-8")
-    written = study / SETTINGS
-    if written.is_file():
-        if written.read_text("utf-8") != settings:
+    settings_file = study / SETTINGS
+    if settings_file.is_file():
+        if settings_file.read_text("utf-8") != settings:
             raise UserError(
                 f"{study} was prepared from something else; remove it or choose another folder"
             )
@@ -104,7 +104,7 @@ def prepare(
     write_text(study / STAND_INS, json.dumps(stand_ins, indent=1) + "\n")
     write_text(study / "study.toml", (CURVES / "study.toml").read_text("utf-8"))
     # Written last, since this file says that all others are there.
-    write_text(written, settings)
+    write_text(settings_file, settings)
 
 
 def _write_sample(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from benchmarks.datasets.schema import Manifest
 
 PARTIAL = 1
-"""Exit code when some datasets could not be fetched and others could."""
+"""Exit code when one or more of several datasets could not be fetched."""
 
 
 def fetch(
@@ -65,6 +65,7 @@ def fetch(
         dataset = known[manifest.dataset]
         sys.stdout.write(f"{import_files.import_summary(dataset, manifest, out)}\n")
 
+    # Names of those that could not be fetched, each of which was reported when it failed.
     failed = fetch_all(
         [known[name] for name in names], out, print_summary, replace_old=replace
     )

@@ -69,7 +69,8 @@ class GridOptions:
         defined: list[Dataset] = []
         for file in self.datasets:
             defined += read_definitions(file)
-        # A store keeps the definitions of its datasets, so that later commands need no --datasets.
+        # A store keeps the definitions of its datasets, so that later commands need no --datasets. `store_of`
+        # gives the store also where --out names the folder `results` inside of it.
         stored = stored_definitions(store_of(self.out))
         known = known_datasets([*defined, *stored])
         # `dataset` has the names that are asked for, `datasets` the files of definitions. Without names, all
@@ -212,9 +213,8 @@ def run(
         dry_run: check model, data and settings without a GPU, and print what a run keeps in memory
     """
     request = options.request(retry_failed=retry_failed)
-    # Refuse what is not there.
-    # The modules with torch are imported below, which takes seconds: before that, the model is fetched or refused, and
-    # missing data are refused.
+    # Before the modules with torch are imported, which takes seconds, a model or data that are not there are refused.
+    # `resolve` is called for that only: it fetches a hub's model, with `code` also the model's Python files.
     if request.model != BM25:
         resolve(
             request.model, revision=request.revision, code=request.trust_remote_code
@@ -223,7 +223,7 @@ def run(
     # Imported here: it needs pyarrow, which an environment for `status` may lack.
     from benchmarks.datasets.local_dataset import find_manifest
 
-    # Refuses a dataset that is not there.
+    # Called only because it refuses a dataset that is not there.
     for name in request.datasets:
         find_manifest(request.data, request.known[name])
 
@@ -244,7 +244,7 @@ def run(
 
     from benchmarks.sweep.status import status_code
 
-    # Do them, then say why runs failed and how many are done.
+    # Do the runs, then say why some failed and how many are done.
     cells = run_grid(request)
     for cell in cells:
         for name, reason in cell.failed.items():

@@ -80,6 +80,7 @@ def load_base(
     except Exception as error:  # safetensors and transformers raise kinds of their own
         # A later hint replaces an earlier one: what the error itself says counts more than the model's type.
         hint = ""
+        # `nearest` gives `; did you mean ...?`, or nothing where no known type is close.
         if model_type not in CONFIG_MAPPING:
             hint = nearest(str(model_type), CONFIG_MAPPING)
         if "trust_remote_code" in str(error):

@@ -87,8 +87,9 @@ class Encoder(nn.Module):
         self.packs = False
         """Whether forward passes of fine-tuning leave padding out where that pays; only this package's class can."""
 
-        # RoBERTa's class has the argument, but only one type. A configuration that does not say how many
-        # types there are counts as one of two: then only the argument decides.
+        # Token type ids are given only to a class that has the argument and more than one type: RoBERTa's class has the
+        # argument, but one type. A configuration that does not say how many types there are counts as one of two:
+        # then only the argument decides.
         type_count = getattr(getattr(base, "config", None), "type_vocab_size", 2)
         parameters = inspect.signature(base.forward).parameters
         self.takes_kinds = "token_type_ids" in parameters and type_count > 1
@@ -298,7 +299,7 @@ def load_model(
     Raises:
         UserError: there is no such model, no fast tokenizer, no end of text, or attention stays one-sided.
     """
-    # The folder: a whole model, undamaged where this package wrote it.
+    # The folder, which has to hold a whole model, not only an adapter.
     folder = resolve(model, revision=revision, code=trust_remote_code)
     if (folder / _ADAPTER).is_file():
         raise UserError(
@@ -306,8 +307,9 @@ def load_model(
             "adapter into the weights (peft's merge_and_unload), save them and remove the adapter"
         )
 
+    # Refuses damaged files, where this package wrote the folder and recorded their hashes.
     check_model(folder)
-    # Its tokenizer and its weights.
+    # The folder's tokenizer and its base model.
     tokenizer = load_tokenizer(folder)
     # `missing` has the names of weights of its class that the folder lacks. `part` is empty, but for the
     # encoder of an encoder-decoder, of which it says so.
@@ -364,6 +366,7 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
     Raises:
         UserError: it cannot be made bidirectional; the message says what stands in the way.
     """
+    # A decoder whose configuration does not yet say that it looks both ways.
     is_causal_decoder = is_decoder(base.config) and not is_turned_decoder(base.config)
     # The configuration is changed only if a trial shows that a token does not see later ones.
     if is_causal_decoder and not try_out(Encoder(base)).sees_later:

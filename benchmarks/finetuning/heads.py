@@ -215,7 +215,10 @@ class ClassHead(Head):
 
     @torch.no_grad()
     def draw(self, std: float, seed: int) -> None:
-        """Draw the weights as the class does when it is loaded after `set_seed(seed)`; a loaded pooler is kept."""
+        """Draw the weights as the class does when it is loaded after `set_seed(seed)`; a loaded pooler is kept.
+
+        `std` has no effect: the class draws by its configuration.
+        """
 
         def draw(module: nn.Module) -> None:
             if module not in self._kept:
@@ -248,6 +251,7 @@ def _class_head(
     config: Any = encoder.base.config
     if head == "ours" or encoder.is_decoder or is_own_type(config.model_type):
         return None
+    # The class that has such a head; None where this type of model has none.
     kind = auto._model_mapping.get(type(config), None)
 
     # A head of an encoder-decoder's class needs the whole model, not only the encoder.
@@ -272,9 +276,11 @@ def _class_head(
 def _fault(encoder: Encoder, kind: Any, labels: int, shape: tuple[int, ...]) -> str:
     """Return why the head of a class cannot be put on hidden states, as a pass on the CPU shows; empty if it can."""
     try:
+        # Its weights are whatever was in memory: only the shape of the logits counts.
         head = ClassHead(encoder, kind, labels).eval()
         # A copy of the pooler for this pass: the encoder's own may be on a GPU, and in bfloat16.
         if encoder.pooler is not None:
+            # The `_States` that `ClassHead` put in place of the base model.
             stand_in = getattr(head.model, head.model.base_model_prefix)
             stand_in.pooler = copy.deepcopy(encoder.pooler).to("cpu", torch.float32)
         states = torch.zeros(2, 6, encoder.hidden_size)
@@ -309,7 +315,8 @@ def sequence_head(
 
 def token_head(encoder: Encoder, labels: int, head: HeadName) -> Head:
     """Return the head that is put on each token, for a number of labels."""
-    # The configuration of a model trained by MNTP says how far before a token its prediction was.
+    # The configuration of a model trained by MNTP says how far before a token its prediction was. No class of
+    # transformers reads a token from there, so such a model gets the study's head whatever `head` says.
     shift = int(getattr(encoder.base.config, PREDICTION_SHIFT, 0))
     if shift:
         return TokenHead(encoder.hidden_size, labels, shift)

@@ -107,6 +107,7 @@ def _template(
         end: the token behind a text, or behind the second text of a pair.
         numbers: ids of these tokens.
     """
+    # Steps that only put special tokens around texts are left out: the template below does that in their place.
     offset_steps: list[dict[str, Any]] = []
     for step in _steps_of(replaced, "processors"):
         # A byte-level step changes only offsets.
@@ -120,6 +121,7 @@ def _template(
             # `use_regex` has an effect only where such a step splits texts, which a post-processor does not.
             offset_steps.append({"type": "ByteLevel", "use_regex": True, **options})
 
+    # The entries of a template, as tokenizer.json writes them. It calls the first text A and the second one B.
     def text(name: str, segment: int) -> dict[str, Any]:
         return {"Sequence": {"id": name, "type_id": segment}}
 

@@ -236,7 +236,7 @@ def _head_state(head: Head, names: Sequence[str]) -> dict[str, Tensor]:
         for name, tensor in weights.items():
             state[name.removeprefix("model.")] = tensor
     elif isinstance(head, SequenceHead):
-        # EuroBERT's names.
+        # Its class is EuroBERT's, which has the same two layers and calls the second one `classifier`.
         for part in ("weight", "bias"):
             state[f"dense.{part}"] = weights[f"dense.{part}"]
             state[f"classifier.{part}"] = weights[f"out.{part}"]
@@ -350,6 +350,7 @@ def write_tokenizer(
     Raises:
         UserError: the written tokenizer reads an example otherwise.
     """
+    # Saved as it is, it would also say how its last call cut and padded texts, and another longest input.
     made_again(tokenizer, max_length=max_length).save_pretrained(folder)
     written = AutoTokenizer.from_pretrained(folder)
     for texts, ids in read:

@@ -226,7 +226,7 @@ def answer_positions(
     begins, ends = offsets[first : last + 1].T
     start, end = answer
 
-    # The answer lies outside of what is left of the context.
+    # The answer lies outside of what is left of the context. One that only touches it goes on to the last check.
     if begins[0] > end or ends[-1] < start:
         return range(0)
 

@@ -64,7 +64,9 @@ def steps_of(
 ) -> int:
     """Return the number of optimiser steps: `fine_tuning.steps`, or the number of whole batches in some epochs.
 
-    An epoch's micro-batches that fill no batch are left out, so CoNLL has 438 steps and UNER 392.
+    An epoch's last micro-batches, if they fill no batch, are not counted, so CoNLL has 438 steps and UNER 392.
+    `example_order` yields them as a step all the same; with one epoch, training ends before that step, unless the epoch
+    has no other one.
 
     Args:
         size: number of training examples.
@@ -250,6 +252,7 @@ def fine_tune(
         groups = next(order)
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, steps, lr, fine_tuning.warmup_share)
+        # Where memory ran out, this device has smaller passes, also for the steps that follow.
         loss, device = _backward(model, objective, groups, device, optimiser)
         nn.utils.clip_grad_norm_(model.parameters(), fine_tuning.clip_norm)
         optimiser.step()

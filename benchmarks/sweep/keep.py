@@ -127,6 +127,7 @@ class Keeper:
                     "its weights once the cause is gone"
                 ) from None
 
+            # Unfinished folders of killed processes.
             remove_leftovers(folder.parent)
             # Older runs are removed last, so that a killed process leaves two kept runs of a cell, never none.
             for other in folder.parent.iterdir():
@@ -198,6 +199,7 @@ class Keeper:
         # Example texts (pairs for QA), which the written tokenizer has to read as the run did. They are
         # stripped, as the paper's evaluation strips texts of retrieval (D6). The comparison is
         # fair for other tasks as well: below, the run's tokenizer reads the same stripped texts.
+        # The first table is that of validation; of retrieval, its queries.
         first_split = next(iter(local.evaluated().values()))
         examples: list[tuple[str, ...]] = []
         for row in first_split.slice(0, 4).to_pylist():
@@ -403,7 +405,8 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     has_head_file = (folder / HEAD_FILE).is_file()
     remedy = "run this command again"
     longest = read_json(folder / "tokenizer_config.json", remedy)["model_max_length"]
-    # Without a number of labels it is a retrieval set, whose encoder makes vectors.
+    # Without a number of labels it is a retrieval set, whose encoder makes vectors. `family.code` is Python that uses
+    # the encoder, `family.reads` a sentence on how the encoder reads a text.
     return Template(template).substitute(
         library="sentence-transformers" if dataset.labels is None else "transformers",
         start=start,

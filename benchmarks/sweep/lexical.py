@@ -42,6 +42,7 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
     }
     descriptions = {name: _description(request, local) for name, local in sets.items()}
     check_finished(request, descriptions)
+    # Stored with the score of one ranking for all queries, which the analysis compares with.
     store_definitions(request.store, [with_floor(local) for local in sets.values()])
 
     # A request without training has one rate and one seed (`RunOptions.request`), as nothing depends on them.
@@ -102,6 +103,7 @@ def _description(request: RunRequest, dataset: LocalDataset) -> dict[str, Any]:
         "epochs": None,
         "prompt": dataset.dataset.prompt,
         "metric": dataset.dataset.headline,
+        # Nothing is trained, but the field has to be there: the dataset itself stands in it.
         "training_data": content,
         "evaluation_data": content,
     }

@@ -69,6 +69,7 @@ def preflight(request: RunRequest) -> tuple[LoadedModel, Precision, list[LocalDa
         pooling = POOLINGS[request.reading(dataset.name).pooling]
         dry_run(dataset, loaded, precision, pooling, request.head)
 
+    # Whether the model can read every example: a question, for one, must leave room for its context.
     for dataset in sets.values():
         family_of(dataset.dataset).check(dataset, loaded)
     if request.keep == "best":
@@ -153,7 +154,7 @@ def dry_run(
     Raises:
         UserError: the model cannot read so many tokens, or its outputs are not finite.
     """
-    # The input: a text of the dataset, as long as inputs can be.
+    # The input: the first text of validation (of retrieval, its first query), made as long as inputs can be.
     first_split = next(iter(dataset.evaluated().values()))
     first_row = first_split.slice(0, 1).to_pylist()[0]
     text = texts_of(dataset.dataset, first_row)[0]

@@ -104,7 +104,7 @@ def jobs_of(
 
     Args:
         request: the runs that are asked for.
-        descriptions: for each dataset what its runs are made from.
+        descriptions: for each dataset what its runs are made from; None where only the grouping matters.
     """
     groups: dict[str, list[str]] = {}
     # Datasets with one training set share its fine-tunings, as NQ and MS MARCO do.
