@@ -229,9 +229,9 @@ def _dataset(name: str, table: Mapping[str, Any]) -> Dataset:
     label_names: tuple[str, ...] = given.pop("labels", ())
     given["pins"] = tuple(_pins(given.pop("hub", ())))
     columns = given.get("columns", {})
-    given["columns"] = {field: tuple(names) for field, names in columns.items()}
+    given["columns"] = {key: tuple(names) for key, names in columns.items()}
     of_files = [part.name for part in fields(DatasetFiles) if part.name in given]
-    files = DatasetFiles(**{part: given.pop(part) for part in of_files})
+    files = DatasetFiles(**{key: given.pop(key) for key in of_files})
 
     # The fields that are left belong to `Dataset`.
     given.setdefault("trained_on", name)

@@ -213,8 +213,9 @@ def run(
         dry_run: check model, data and settings without a GPU, and print what a run keeps in memory
     """
     request = options.request(retry_failed=retry_failed)
-    # Before the modules with torch are imported, which takes seconds, a model or data that are not there are refused.
-    # `resolve` is called for that only: it fetches a hub's model, with `code` also the model's Python files.
+    # Before the modules with torch are imported, which takes seconds, a model or data that are not there are
+    # refused. `resolve` is called for that only: it fetches a hub's model, with `code` also the model's Python
+    # files.
     if request.model != BM25:
         resolve(
             request.model, revision=request.revision, code=request.trust_remote_code
@@ -312,6 +313,7 @@ def status(
         for name in models
         for dataset in datasets
     ]
+    # `missing` is a property, which `asdict` leaves out.
     if json:
         rows = [{**asdict(cell), "missing": cell.missing} for cell in cells]
         text = dumps(rows, indent=1)

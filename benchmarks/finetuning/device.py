@@ -160,10 +160,11 @@ class RunDevice:
         )
 
     def embedding(self) -> torch.autocast:
-        """Return a context for vectors in evaluation: `autocast`, except that it does nothing with bfloat16 weights.
+        """Return a context for vectors in evaluation: `autocast`, but without effect on bfloat16 weights.
 
-        The paper's code evaluates retrieval with a model that it loads in bfloat16, outside the Trainer's autocast. So
-        bfloat16 weights are multiplied as they are, and all steps between the products are in bfloat16 as well.
+        The paper's code evaluates retrieval with a model that it loads in bfloat16, outside the Trainer's
+        autocast. So bfloat16 weights are multiplied as they are, and all steps between the products are in
+        bfloat16 as well.
         """
         # The precision `mixed`: without autocast its float32 weights would be multiplied in float32.
         mixed = self.precision.autocast and self.precision.weights == torch.float32

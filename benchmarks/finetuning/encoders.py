@@ -87,9 +87,9 @@ class Encoder(nn.Module):
         self.packs = False
         """Whether forward passes of fine-tuning leave padding out where that pays; only this package's class can."""
 
-        # Token type ids are given only to a class that has the argument and more than one type: RoBERTa's class has the
-        # argument, but one type. A configuration that does not say how many types there are counts as one of two:
-        # then only the argument decides.
+        # Token type ids are given only to a class that has the argument and more than one type: RoBERTa's class
+        # has the argument, but one type. A configuration that does not say how many types there are counts as
+        # one of two: then only the argument decides.
         type_count = getattr(getattr(base, "config", None), "type_vocab_size", 2)
         parameters = inspect.signature(base.forward).parameters
         self.takes_kinds = "token_type_ids" in parameters and type_count > 1

@@ -133,8 +133,8 @@ def encode_words(
         Token ids, and for each token the number of its word in its sentence; -1 for the end of text.
     """
     end = end_of_text(tokenizer)
-    ids: list[Ragged] = []
-    words: list[Ragged] = []
+    ids_of_blocks: list[Ragged] = []
+    numbers_of_blocks: list[Ragged] = []
     for block in _blocks(sentences):
         texts = [" ".join(sentence) + end for sentence in block]
         encoded = _encode(
@@ -144,13 +144,13 @@ def encode_words(
             add_special_tokens=False,
             return_offsets_mapping=True,
         )
-        ids.append(Ragged.of(encoded["input_ids"]))
+        ids_of_blocks.append(Ragged.of(encoded["input_ids"]))
         numbers = []
         for sentence, offsets in zip(block, encoded["offset_mapping"], strict=True):
             numbers.append(word_numbers(sentence, _pairs(offsets)))
-        words.append(Ragged.of(numbers))
+        numbers_of_blocks.append(Ragged.of(numbers))
 
-    return Ragged.join(ids), Ragged.join(words)
+    return Ragged.join(ids_of_blocks), Ragged.join(numbers_of_blocks)
 
 
 def word_numbers(
@@ -389,10 +389,9 @@ def _encode_block(
         kinds = Ragged.of(encoded["token_type_ids"])
     owners = [block[source].number for source in sources]
 
-    # The tokenizer lists what it cut off at the row that was cut. With windows it lists this only at a
-    # question's first row. With windows nothing is lost, and the mark of the first row says that the question
-    # has further ones.
-    cut = [bool(row.overflowing) for row in encoded.encodings]
+    # `overflowing` has the parts that the tokenizer cut off. With windows, only the encoding of a question's first
+    # row has them; nothing is lost then, and the mark of that row says that the question has further ones.
+    cut = [bool(encoding.overflowing) for encoding in encoded.encodings]
     return Questions(
         ids=Ragged.of(encoded["input_ids"]),
         kinds=kinds,

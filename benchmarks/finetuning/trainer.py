@@ -65,8 +65,8 @@ def steps_of(
     """Return the number of optimiser steps: `fine_tuning.steps`, or the number of whole batches in some epochs.
 
     An epoch's last micro-batches, if they fill no batch, are not counted, so CoNLL has 438 steps and UNER 392.
-    `example_order` yields them as a step all the same; with one epoch, training ends before that step, unless the epoch
-    has no other one.
+    `example_order` yields them as a step all the same; with one epoch, training ends before that step, unless
+    the epoch has no other one.
 
     Args:
         size: number of training examples.

@@ -405,8 +405,8 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     has_head_file = (folder / HEAD_FILE).is_file()
     remedy = "run this command again"
     longest = read_json(folder / "tokenizer_config.json", remedy)["model_max_length"]
-    # Without a number of labels it is a retrieval set, whose encoder makes vectors. `family.code` is Python that uses
-    # the encoder, `family.reads` a sentence on how the encoder reads a text.
+    # Without a number of labels it is a retrieval set, whose encoder makes vectors. `family.code` is Python that
+    # uses the encoder, `family.reads` a sentence on how the encoder reads a text.
     return Template(template).substitute(
         library="sentence-transformers" if dataset.labels is None else "transformers",
         start=start,

@@ -94,11 +94,11 @@ def _losses(
     elif entry.task == "TC":
         sentences = table["words"].to_pylist()
         parts = tag_parts(labels)
-        _, words = encode_words(loaded.tokenizer, sentences, limit)
+        _, words_of_tokens = encode_words(loaded.tokenizer, sentences, limit)
         for row, ids in enumerate(table["tags"].to_pylist()):
             # Words are numbered from 0, so the highest number of a token's word tells how many words are
             # read. With -1, the number of no word, none is read; so it is for a row without any token.
-            words_read = int(words[row].max(initial=-1)) + 1
+            words_read = int(words_of_tokens[row].max(initial=-1)) + 1
             if words_read < len(sentences[row]):
                 tags = to_iob2([labels[number] for number in ids], parts)
                 # In IOB2 every entity begins with a B.
