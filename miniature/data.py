@@ -85,7 +85,7 @@ def prepare(
 
     for name in datasets:
         _write_sample(load_dataset(data, name), sizes, study / "data")
-    # The tokenizer, of the text's first documents.
+    # The tokenizer, trained on the text's first documents.
     documents = islice(open_documents([str(text)]).documents(), _TOKENIZER_DOCUMENTS)
     texts = [document.text for document in documents]
     train_tokenizer(texts, _VOCAB).save(study / "tokenizer")

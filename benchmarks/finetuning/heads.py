@@ -254,7 +254,8 @@ def _class_head(
     # The class that has such a head; None where this type of model has none.
     kind = auto._model_mapping.get(type(config), None)
 
-    # A head of an encoder-decoder's class needs the whole model, not only the encoder.
+    # A head of an encoder-decoder's class needs the whole model, not only the encoder: the base must be what
+    # `AutoModel` makes of this configuration.
     base_class = AutoModel._model_mapping.get(type(config), None)
     is_whole = base_class is not None and isinstance(encoder.base, base_class)
     if kind is None or not is_whole:

@@ -116,7 +116,7 @@ def pair_order(size: int, seed: int, batch: int) -> Iterator[Groups]:
     that compares all examples of a batch has no micro-batches.
     """
     generator = torch.Generator()
-    # As that trainer, which tests `if seed`.
+    # As that trainer, which tests `if seed`: with 0 the generator keeps torch's default seed.
     if seed:
         generator.manual_seed(seed)
     while True:
@@ -178,6 +178,7 @@ def decayed(model: nn.Module) -> list[str]:
     """
     of_norms: set[str] = set()
     for path, module in model.named_modules():
+        # Only the norm's own parameters, by their names in the whole model.
         if "norm" in type(module).__name__.lower():
             for name, _ in module.named_parameters(prefix=path, recurse=False):
                 of_norms.add(name)

@@ -295,7 +295,7 @@ def check_keeping(request: RunRequest, loaded: LoadedModel) -> None:
     device = choose_device("cpu", "fp32")
     setting = Setting(loaded=loaded, device=device, head=request.head)
 
-    # Written folders differ only by the dataset's form, so one model of each form is tried.
+    # The class of a written model follows from the dataset's form, so one model of each form is tried.
     one_of_form = {local.dataset.form: name for name, local in sets.items()}
     for name in one_of_form.values():
         as_read = setting.reading_as(request.reading(name))
@@ -369,6 +369,7 @@ def _card(request: RunRequest, key: RunKey, folder: Path) -> str:
     record = record_of(request.runs.folder(key))
     # A kept run has scores, unless something else has changed its files since.
     validation, test = request.runs.scores(key) or (math.nan, math.nan)
+    # What these scores are: `runs.scores` counts a dataset of one's own by the metric of its definition.
     metric = dataset.headline
     if not dataset.is_own:
         metric = f"{TASKS[dataset.task].metric}, paper protocol"

@@ -208,7 +208,7 @@ def _look(folder: Path, *stamps: object) -> RunState:
         stamps: `_stamp` of the run's files. They are not read here, but part of the cache's key: once a file changes,
             the folder is read again.
     """
-    # A link to a missing file counts as results, which then cannot be used.
+    # `lexists` also counts a link to a missing file as results, which then cannot be used.
     has_results = os.path.lexists(folder / RESULTS)
     try:
         record = read_run(folder)

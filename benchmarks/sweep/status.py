@@ -34,7 +34,7 @@ class CellStatus:
     failed: dict[str, str]
     """Reason by run, for those that failed."""
     running: bool
-    """Whether a process of this machine is doing a run of the cell."""
+    """Whether a process is doing a run of the cell, on this machine or on another one that shares the store."""
 
     @property
     def missing(self) -> int:

@@ -397,6 +397,7 @@ def _check_unchanged(
             "evaluation_data": sets[name].manifest.content,
         }
         for part, now in hashes.items():
+            # The hash when the command began.
             before = job.descriptions[name][part]
             if before != now:
                 words = part.replace("_", " ")
