@@ -111,6 +111,7 @@ class RunOptions(GridOptions, Computation):
         Raises:
             UserError: an unknown dataset, or a rate or seed out of range.
         """
+        # `datasets` are names of datasets; the field `self.datasets` has the files that define some.
         known, datasets, lrs, seeds = self.grid()
         # How long training is, and in which batches.
         if self.steps is not None and self.epochs is not None:

@@ -137,10 +137,11 @@ class RunDevice:
         padded = padded_batches(lengths, self.train_positions, self.kind.overhead)
         if not packed:
             return padded
+        # Without padding, each position of a pass is a real token.
         without_padding = packed_batches(lengths, self.train_positions)
 
         def positions(passes: list[NDArray[np.int64]]) -> int:
-            """Return the positions of all passes, rows times longest row."""
+            """Return the positions of all passes if they are padded, rows times longest row."""
             return sum(len(rows) * int(lengths[rows].max()) for rows in passes)
 
         # Compare the costs in positions. The passes with padding may be more: each one more costs its overhead.

@@ -142,10 +142,10 @@ def _classes(
             yield kind, config
     # `pooling.eurobert` is what EuroBERT's classifier calls the pooling; empty where it does not have it.
     elif isinstance(head, SequenceHead) and head.pooling.eurobert:
-        eurobert = config if is_ours else _as_eurobert(config)
-        if eurobert is not None:
-            eurobert.classifier_pooling = head.pooling.eurobert
-            yield transformers.EuroBertForSequenceClassification, eurobert
+        eurobert_config = config if is_ours else _as_eurobert(config)
+        if eurobert_config is not None:
+            eurobert_config.classifier_pooling = head.pooling.eurobert
+            yield transformers.EuroBertForSequenceClassification, eurobert_config
 
     yield (transformers.EuroBertModel if is_ours else type(base)), config_of_base
 

@@ -198,10 +198,10 @@ def make_optimiser(
     with_decay: list[nn.Parameter] = []
     without: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
-        group = with_decay if name in decayed_names else without
-        group.append(parameter)
+        parameters = with_decay if name in decayed_names else without
+        parameters.append(parameter)
 
-    groups = [
+    parameter_groups = [
         {"params": with_decay, "weight_decay": fine_tuning.weight_decay},
         {"params": without, "weight_decay": 0.0},
     ]
@@ -212,7 +212,11 @@ def make_optimiser(
     dtypes = {parameter.dtype for parameter in model.parameters()}
     fused = True if dtypes == {torch.float32} else None
     return torch.optim.AdamW(
-        groups, lr=lr, betas=fine_tuning.betas, eps=fine_tuning.eps, fused=fused
+        parameter_groups,
+        lr=lr,
+        betas=fine_tuning.betas,
+        eps=fine_tuning.eps,
+        fused=fused,
     )
 
 
@@ -250,6 +254,7 @@ def fine_tune(
     losses: list[Tensor] = []
     model.train()
     for step in watch(range(steps)):
+        # The micro-batches of this step; below, `group` has parameters of the optimiser.
         groups = next(order)
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(step, steps, lr, fine_tuning.warmup_share)

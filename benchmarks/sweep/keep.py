@@ -458,15 +458,15 @@ def _over_seeds(store: RunStore, of_cell: RunKey) -> dict[str, str]:
     best_runs: dict[int, RunKey] = {}  # by seed
     scores: dict[RunKey, tuple[float, float]] = {}  # validation and test
     for key in store.found(of_cell.model, of_cell.dataset):
-        found = store.scores(key)
-        if found is None:
+        of_run = store.scores(key)
+        if of_run is None:
             continue
-        scores[key] = found
+        scores[key] = of_run
 
         # The best run of the seed so far; for its first run, that run itself.
         other = best_runs.setdefault(key.seed, key)
         # Between equal validation scores the smallest rate counts.
-        if (found[0], -key.lr) > (scores[other][0], -other.lr):
+        if (of_run[0], -key.lr) > (scores[other][0], -other.lr):
             best_runs[key.seed] = key
 
     tests = [100 * scores[key][1] for key in best_runs.values()]

@@ -89,6 +89,7 @@ def requested_model(request: RunRequest) -> LoadedModel:
 
 def check_labels(dataset: LocalDataset) -> None:
     """Refuse a dataset whose number of labels is not the number of the head's outputs."""
+    # The definition, whose `labels` is a number; `dataset.labels` are the names in the data's manifest.
     entry = dataset.dataset
     number = len(dataset.labels)
     # `label` is the column with the labels of a form's examples; None for forms whose examples have none.
@@ -107,6 +108,7 @@ def check_special_tokens(loaded: LoadedModel) -> None:
         UserError: texts would end in pieces, in the unknown token, or in an id that the model has no row for.
     """
     rows = loaded.encoder.base.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    # That of retrieval may have another end of text, as it lacks the special tokens of the config (D20).
     for tokenizer in (loaded.tokenizer, loaded.retrieval_tokenizer):
         end = end_of_text(tokenizer)
         # As in fine-tuning, the end of text stands in the text: it has to be read as one token.

@@ -284,8 +284,8 @@ def _left(jobs: Sequence[RunJob]) -> int:
 @contextlib.contextmanager
 def _claim(job: RunJob, runs: Sequence[RunKey]) -> Iterator[bool]:
     """Claim a fine-tuning for the time of a `with` block; yield whether this process has it, and not another one."""
-    # All runs of a fine-tuning have the same file to lock. `holder` is the other process that holds the file, in
-    # words; None where this one does.
+    # In the store, `request.runs`, all runs of a fine-tuning have the same file to lock. `holder` is the other
+    # process that holds the file, in words; None where this one does.
     path = job.request.runs.claim(runs[0])
     with try_lease(path) as holder:
         if holder is not None:

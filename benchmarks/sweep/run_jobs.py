@@ -76,6 +76,7 @@ class RunJob:
 
         def is_pending(key: RunKey) -> bool:
             """Return whether a run is not done, has lost its weights, or failed under other settings."""
+            # `request.runs` is the store; `self.runs` has only the keys of this job's runs.
             state = self.request.runs.state(key)
             if state.done:
                 return key in self.again and self.request.runs.is_lost(key)
@@ -151,6 +152,7 @@ def lost_jobs(jobs: Iterable[RunJob]) -> list[RunJob]:
         # The best runs of several cells may be of one fine-tuning, which has a learning rate and a seed: it is repeated
         # once for all of them.
         best_runs: dict[tuple[float, int], list[RunKey]] = {}
+        # `request.runs` is the store: a cell's best run is looked for among all that are in it.
         for name in job.datasets:
             best = request.runs.best(request.name, name)
             if best is not None and request.runs.is_lost(best):

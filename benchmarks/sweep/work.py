@@ -339,6 +339,7 @@ def prepare_runs(job: RunJob, resettable: ResettableModel) -> Prepared:
     """
     # The data, which have to be those that the command has looked at.
     request, todo = job.request, job.pending()
+    # Each once: the dataset that is trained on may be evaluated as well.
     names = dict.fromkeys((job.trained_on, *job.datasets))
     sets = {name: load_dataset(request.data, request.known[name]) for name in names}
     for dataset in sets.values():
