@@ -54,8 +54,9 @@ def tag_parts(names: Iterable[str]) -> Parts:
     typed = [tag for tag, (_, kind) in parts.items() if kind]
     if typed:
         # Plain labels are mixed with tags, or tags of two schemes. The first tag with a type is named, and
-        # with it the first plain label; without a plain label, the last of the other tags. There is another
-        # tag: each letter is of some scheme, so a single tag was returned above.
+        # with it the first plain label; without a plain label, the last of the other tags, as an example: some
+        # scheme may have these two, but none has all tags. There is another tag: each letter is of some scheme,
+        # so a single tag was returned above.
         without_letter = [tag for tag in tags if tag not in parts]
         others = without_letter or [tag for tag in tags if tag != typed[0]]
         other = others[0] if without_letter else others[-1]

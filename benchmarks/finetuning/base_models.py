@@ -65,6 +65,7 @@ def load_base(
         UserError: it cannot be loaded; the message says why.
     """
     model_type = read_config(folder).get("model_type")
+    # Empty weights, and weights saved within what they were trained in; the headers of the files show both.
     refuse_unfinished(folder, tensor_heads(folder))
     # Our own class reads our own model types. With --trust-remote-code transformers reads them: it runs the
     # folder's code.

@@ -76,7 +76,7 @@ def write_model(
 
         # Tensors of the meta device have no memory: the model gets those of `state` in their place
         # (`assign`). `state` has all names of the class, so that nothing stays without memory although
-        # `strict` is off.
+        # `strict` is off. Whatever the class draws while it is made, `fork_rng` puts the global generator back.
         with torch.device("meta"), torch.random.fork_rng(devices=[]):
             model = kind(config)
         model.load_state_dict(state, strict=False, assign=True)

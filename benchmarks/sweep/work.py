@@ -275,6 +275,7 @@ def scored_run(
         "losses": [round(loss, 6) for loss in losses],
         STANDARD: instances,
     }
+    # Clusters are empty where the data do not say which instances belong together.
     if any(clusters.values()):
         details[CLUSTERS] = clusters
         content[CLUSTERS] = clusters_hash(clusters)
