@@ -98,7 +98,7 @@ def tuning_hours(
 def _run_hours(
     shape: Shape, trained_on: str, scored: list[str], device: Device, runs: int
 ) -> float:
-    """Return the hours of one fine-tuning on the dataset `trained_on`, and of its evaluations on those of `scored`.
+    """Return the hours of a fine-tuning on the dataset `trained_on` and of its evaluations on those of `scored`.
 
     They are hours of the GPU, which `runs` fine-tunings share: each counts only its part of the time.
     """

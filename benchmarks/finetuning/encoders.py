@@ -386,8 +386,8 @@ def _make_bidirectional(base: nn.Module, model: str) -> Encoder:
         pooler = None
         stand_ins = [None]
 
-    # In the pooler's place comes the first stand-in with which a pass works: some classes call their pooler without
-    # testing whether it is None. If no other stand-in works, the pooler itself goes back.
+    # In the pooler's place comes the first stand-in with which a pass works: some classes call their pooler
+    # without testing whether it is None. If no other stand-in works, the pooler itself goes back.
     for stand_in in stand_ins:
         if pooler is not None:
             base.pooler = stand_in

@@ -389,8 +389,9 @@ def _encode_block(
         kinds = Ragged.of(encoded["token_type_ids"])
     owners = [block[source].number for source in sources]
 
-    # `overflowing` has the parts that the tokenizer cut off. With windows, only the encoding of a question's first
-    # row has them; nothing is lost then, and the mark of that row says that the question has further ones.
+    # `overflowing` has the parts that the tokenizer cut off. With windows, only the encoding of a question's
+    # first row has them; nothing is lost then, and the mark of that row says that the question has further
+    # ones.
     cut = [bool(encoding.overflowing) for encoding in encoded.encodings]
     return Questions(
         ids=Ragged.of(encoded["input_ids"]),

@@ -42,7 +42,8 @@ def run_bm25(request: RunRequest) -> list[CellStatus]:
     }
     descriptions = {name: _description(request, local) for name, local in sets.items()}
     check_finished(request, descriptions)
-    # Stored with their floor, the score of one ranking for all queries, where the dataset's metric has a rule for it.
+    # Stored with their floor, the score of one ranking for all queries, where the dataset's metric has a rule
+    # for it.
     store_definitions(request.store, [with_floor(local) for local in sets.values()])
 
     # A request without training has one rate and one seed (`RunOptions.request`), as nothing depends on them.
