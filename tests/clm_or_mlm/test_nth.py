@@ -24,11 +24,10 @@ COMMANDS = {
     "ingest": "ingest {given} --out {out}/runs.parquet --instances {out}/instances",
     "synthetic": "synthetic uner_en --out {out}",
 }
-LONG = {
-    name: written.COMMANDS[name]
-    for name in ("adapt --merge", "benchmarks run", "report")
-}
+LONG = {name: written.COMMANDS[name] for name in ("adapt --merge", "benchmarks run")}
 """Commands that take seconds, so that not every place is tried."""
+LONGEST = "report"
+"""The longest of all: only in slow tests."""
 FEW, FEW_OF_LONG, MANY_OF_LONG = 8, 3, 30
 """Places that are tried: in quick tests, of a long command, and of a long command in slow tests."""
 FAILED = (2, 3, 4, -9)
@@ -63,12 +62,15 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.mark.parametrize(
     "is_quick", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["few", "all"]
 )
-@pytest.mark.parametrize("name", [*COMMANDS, *LONG])
+@pytest.mark.parametrize(
+    "name",
+    [*COMMANDS, *LONG, pytest.param(LONGEST, marks=pytest.mark.slow)],
+)
 def test_a_failure_anywhere_is_repaired_by_the_same_command(
     name: str, is_quick: bool, calls: Server, given: Path, tmp_path: Path
 ) -> None:
     def words(out: Path) -> list[str]:
-        return written.line((COMMANDS | LONG)[name], given, out)
+        return written.line((written.COMMANDS | COMMANDS)[name], given, out)
 
     clean = tmp_path / "clean"
     code, count = calls.call(words(clean), clean)
@@ -76,7 +78,8 @@ def test_a_failure_anywhere_is_repaired_by_the_same_command(
     whole = same_always(clean)
     failed = 0
     places = FEW if is_quick else count
-    if name in LONG:
+    is_long = name in LONG or name == LONGEST
+    if is_long:
         places = FEW_OF_LONG if is_quick else MANY_OF_LONG
     stride = count // places | 1  # odd: all modes take turns
     for place in range(1, count + 1, stride):
@@ -91,7 +94,7 @@ def test_a_failure_anywhere_is_repaired_by_the_same_command(
             after = same_always(out)
             assert set(after) == set(whole), (place, mode)
             assert after == whole, (place, mode)
-    assert failed > 3 or name in LONG
+    assert failed > 3 or is_long
 
 
 def test_a_failed_repair_of_shards_is_repaired(
