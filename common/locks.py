@@ -50,7 +50,7 @@ class _Lease(SoftFileLease):
         """Take a lease over if its holder is dead or has not touched it for too long."""
         # The library never removes an empty file, which its early versions wrote as a lease. Here a process
         # was killed before it wrote its name, so the file counts for two minutes, like a lease of an unknown
-        # holder: the age below is halved, and so reaches `_SECONDS` after twice that time.
+        # holder: `_marker_unchanged_for` returns half its age, which reaches `_SECONDS` after twice that time.
         with contextlib.suppress(OSError), pin_inode(self.lock_file) as pinned:
             marker = os.lstat(self.lock_file)
             # `pin_inode` keeps the number of the file from going to a new file, which another process may have put in

@@ -303,7 +303,8 @@ class _Planner:
         """Return the jobs of a model's fine-tuning.
 
         A job has the cells of all datasets that are evaluated after training on the same dataset, and so share their
-        fine-tuned models. A site with several GPUs a job has one job for all cells of a model.
+        fine-tuned models. Where a site's jobs have several GPUs, one job takes all cells of a model, so that it
+        has work for all of them.
         """
         names = self.settings.datasets
         # The training sets, each once, in the order of the datasets.
@@ -476,8 +477,8 @@ def cell_runs(name: str, settings: StudySettings) -> list[RunKey]:
     """Return the runs of a fine-tuning job, one for each dataset, learning rate and seed.
 
     Args:
-        name: `model/dataset` has the runs of every dataset that is evaluated after training on this one; `model`, as of
-            a site with several GPUs a job, has all runs of the model.
+        name: `model/dataset` has the runs of every dataset that is evaluated after training on this one; `model`, for
+            jobs of several GPUs, has all runs of the model.
         settings: have the datasets, learning rates and seeds.
     """
     # Without a dataset in the name, `trained_on` is empty, and every dataset is taken.

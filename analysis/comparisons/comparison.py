@@ -195,6 +195,7 @@ def _compared(
         margin: half-width of the region of practical equivalence; None: the findings' margins.
         label: name of the source in sentences.
     """
+    # The widest place (a mean over tasks or datasets, else a dataset) on which all models have scores; None: none.
     over = widest(contestants.shared())
     if len(contestants.models) == 2:
         first, second = contestants.models

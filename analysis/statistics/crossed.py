@@ -132,7 +132,8 @@ def freedom_of(clusters: Clusters | int) -> float:
     if len(shares) < 2:
         return 1.0
 
-    # The variance is a sum over clusters: weight x (the cluster's mean - the mean of all)^2. By CR2 the weights are:
+    # The variance is a sum over clusters: weight x (the cluster's mean - the mean of all)^2. By CR2, which
+    # divides a cluster's squared deviation by 1 less its share, the weights are:
     weights = shares**2 / (1 - shares)
     # With p for a cluster's share and S for the sum of all p^2, the deviations in brackets have the covariance
     # S - p_i - p_j of two clusters and 1 + S - 2 p_i of one, if the means of clusters are independent and vary alike.

@@ -151,6 +151,7 @@ def build_table(
 
     # What the caption says, and where the numbers come from.
     metric = source.metric_of(task.name, AVERAGE)
+    # A floor is the score of a model that does not read its input.
     remark = source.floors_in_words(names)
     if not models:
         remark = f"{source.label} has no scores for this table."

@@ -310,7 +310,7 @@ def _retrieval(
     tables = {name: table("IR", name, rows) for name, rows in rows_of_tables.items()}
     # Of the paper's retrieval sets only MS MARCO is trained on; NQ and MLDR are only evaluated.
     if dataset.trained_on == dataset.name:
-        # All topics are drawn first: documents come from the same generator, and would change later topics.
+        # Topics and documents come from one generator, so the order of drawing decides the bytes: all topics first.
         train_topics = [next(topics) for _ in range(train)]
         rows = []
         for topic in train_topics:

@@ -275,7 +275,8 @@ def scored_run(
         "losses": [round(loss, 6) for loss in losses],
         STANDARD: instances,
     }
-    # Clusters are empty where the data do not say which instances belong together.
+    # Instances of one cluster belong together, as the questions on one passage. Clusters are empty where the data do
+    # not say so. The manifest has their hash, so that a reader of many runs reads equal clusters once.
     if any(clusters.values()):
         details[CLUSTERS] = clusters
         content[CLUSTERS] = clusters_hash(clusters)

@@ -172,7 +172,11 @@ def _load_own(start: Start, seed: int) -> EuroBertForMaskedLM:
 
 
 def _config_of_llama(start: Start) -> EncoderConfig | None:
-    """Return the configuration with which our own class computes a start that is a Llama; None for other models."""
+    """Return the configuration with which our own class computes a start that is a Llama; None for other models.
+
+    Own models do not come here: `_load_own` loads them.
+    """
+    # Also false for a Llama that our class would compute in another way, as one with biases.
     if not start.is_our_class:
         return None
     fields = start.config
@@ -184,7 +188,8 @@ def _config_of_llama(start: Start) -> EncoderConfig | None:
         "mlp_bias",
         "head_dim",
     )
-    ours: dict[str, Any] = {"rms_norm_eps": 1e-6}  # Llama's default, which is not ours
+    # Llama's default, which is not ours, unless the start gives another.
+    ours: dict[str, Any] = {"rms_norm_eps": 1e-6}
     # Of `shape_fields` only the names are taken; the values are those of the start's own configuration.
     for name in (*shape_fields(start.shape), *others):
         if fields.get(name) is not None:
