@@ -83,7 +83,11 @@ def judged(
 
 
 def bm25(found: RetrievalSet) -> dict[str, Any]:
-    """Rank by BM25 as bm25s has it, over whole texts."""
+    """Rank by BM25 as bm25s has it, over whole texts.
+
+    Documents of equal scores are in the order of the machine's sort: SQuAD's recall at 100 was 99.07 on one and 99.11
+    on another, all scores at 10 the same.
+    """
     import bm25s  # of this row alone
 
     def tokens(texts: list[str]) -> Any:

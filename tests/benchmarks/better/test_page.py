@@ -37,6 +37,11 @@ ROWS = {
         "",
         "d-smollm2-mlm-qmsum-64-seed*",
     ),
+    "SmolLM2, 25 of CLM, 75 of MLM": (
+        "d-smollm2-clm-mlm-nq-64-seed*",
+        "",
+        "d-smollm2-clm-mlm-qmsum-64-seed*",
+    ),
 }
 
 
@@ -55,6 +60,7 @@ def test_a_row_of_the_page_is_its_result_files(title: str) -> None:
 
 PAIRS = "b-minilm-pairs-qmsum-128"
 MLM, BOTH_WAYS = "d-smollm2-mlm", "d-smollm2-both-ways"
+CLM_MLM = "d-smollm2-clm-mlm"
 
 
 @pytest.mark.parametrize(
@@ -64,13 +70,13 @@ MLM, BOTH_WAYS = "d-smollm2-mlm", "d-smollm2-both-ways"
         (PAIRS, "a-bm25-qmsum", "", "lead BM25 by {0} [{1}, {2}]"),
         (PAIRS, "a-bm25-qmsum", "qmsum", "over other meetings that is [{1}, {2}]"),
         ("b-minilm-pairs-nq-128", "a-minilm-nq-128", "", "they add {0} [{1}, {2}]"),
-        (f"{MLM}-nq-64", f"{BOTH_WAYS}-nq-64", "", "of MLM add {0} [{1}, {2}] on NQ"),
         (
             f"{MLM}-qmsum-64",
             f"{BOTH_WAYS}-qmsum-64",
             "",
-            "{0} [{1}, {2}] on QMSum, one",
+            "of MLM add {0} [{1}, {2}] on QMSum (two",
         ),
+        (f"{CLM_MLM}-nq-64", f"{MLM}-nq-64", "", "(one seed: +{0} [{1}, {2}])"),
     ],
 )
 def test_a_gain_on_the_page_is_the_tables(
@@ -83,3 +89,19 @@ def test_a_gain_on_the_page_is_the_tables(
     numbers = [f"{value:.1f}" for value in (gain.effect, *gain.interval())]
     page = (ROOT / "docs" / "build-an-encoder.md").read_text()
     assert sentence.format(*numbers) in " ".join(page.split())
+
+
+def test_the_two_seeds_on_the_page_are_the_results() -> None:
+    scores = [
+        json.loads((RESULTS / f"{MLM}-nq-64-seed{seed}.json").read_text())[
+            "ndcg_cut_10"
+        ]
+        for seed in (0, 1)
+    ]
+    gain = difference(
+        by_text(found()[f"{MLM}-nq-64"]), by_text(found()[f"{BOTH_WAYS}-nq-64"])
+    )
+    page = " ".join((ROOT / "docs" / "build-an-encoder.md").read_text().split())
+    assert f"its two seeds score {scores[0]:.1f} and {scores[1]:.1f}" in page
+    low, high = gain.interval()
+    assert low < 0 < high  # so it is not shown that MLM helps there
