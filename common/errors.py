@@ -91,8 +91,8 @@ def path_hint(path: Path, holds: str) -> str:
     is_last_part = missing == path
 
     # Which names of this folder could have been meant: where only the last part of the path is missing,
-    # folders of the kind. Where an earlier part is missing, a folder on the way to the one that was meant:
-    # such a folder may hold anything (but something: `*`).
+    # folders of the kind. Where an earlier part is missing, a folder on the way to the one that was meant.
+    # Such a folder may hold anything, but must not be empty: `*`.
     pattern = holds if is_last_part else "*"
     try:
         # A file, in which nothing is, has no match either.

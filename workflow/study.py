@@ -154,6 +154,7 @@ class _Planner:
             name="datasets",
             commands=(("synthetic", *names, "--out", "data", *made_up),),
             makes=tuple(f"data/{name}/manifest.json" for name in names),
+            # Made up again only where options that change the datasets are others.
             description={"made up with": _deciding(made_up)},
             limit_hours=self.settings.hours("cpu"),
             # 2 GB suffice; a site that refuses --mem has memory_gb = 0, which stays 0.

@@ -181,8 +181,9 @@ def readout(judged: JudgedFinding) -> str:
 
     Where the numbers without Holm's adjustment over the parts are others, these are given as well.
     """
+    # A branch has the p's of a part before Holm's adjustment.
     branches = [part.branch for part in judged.counted]
-    # A list of comparisons shows each p without correction, so that a reader may count these.
+    # `compare` and the report list comparisons with their p's without correction, so that people may count these.
     uncorrected_hold = sum(branch.p_for <= ALPHA for branch in branches)
     uncorrected_fail = sum(branch.p_against <= ALPHA for branch in branches)
     remark = ""

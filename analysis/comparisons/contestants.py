@@ -582,7 +582,7 @@ def _chosen(
     Raises:
         UserError: a name or pattern that matches nothing.
     """
-    # By a small study's own name of a model the name of the paper's model in whose place its runs are shown.
+    # From the name that a small study gives a model to the name of the paper's model that it stands for.
     stand_ins = {} if source.stand_ins is None else source.stand_ins.models
     chosen: dict[str, None] = {}
     papers = [name for name in MODELS if name in with_runs]

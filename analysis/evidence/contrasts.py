@@ -445,7 +445,7 @@ def seed_spread_result(
         inner_high=math.exp(inner_log_high),
         p_for=p_for,
         p_against=p_against,
-        # Both p's are two-sided: the smaller is that of "the ratio is 1".
+        # Each p is twice its one-sided p, at most 1: the smaller of them is that of "the ratio is 1".
         p_zero=min(p_for, p_against),
         df=mean.df,
         test=f"Student's t of the mean log ratio of {len(logs)} pairs of spreads",

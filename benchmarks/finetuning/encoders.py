@@ -98,7 +98,8 @@ class Encoder(nn.Module):
     def hidden_size(self) -> int:
         """Width of the hidden states."""
         config = self.base.config
-        # T5's configuration calls it `d_model`.
+        # What a trial showed counts before the configuration; 0 before any trial. T5's configuration calls it
+        # `d_model`.
         size = (
             self.width
             or getattr(config, "hidden_size", None)

@@ -313,6 +313,7 @@ def encode_questions(
         """Return the rows of all blocks in a field of `Questions`."""
         return Ragged.join([getattr(part, name) for part in parts])
 
+    # Token type ids, which not every tokenizer makes.
     kinds = None
     if parts and parts[0].kinds is not None:
         kinds = join("kinds")

@@ -147,7 +147,7 @@ class TaskFigure(FigureSpec):
         name is too long, a legend names them all.
         """
         first_task = next(iter(TASKS))
-        # Data without this attribute have the paper's sizes.
+        # From a size of the paper to a small study's in its place; data without this attribute have the paper's.
         sizes = data.attrs.get("sizes", {})
         data, look = self._with_own_sizes(data, sizes)
 
@@ -179,7 +179,7 @@ class TaskFigure(FigureSpec):
             super().draw_panel(data, panel, ax)  # raises the UserError
         panels = {task_panel.name: task_panel for task_panel in task_panels()}
         task_panel = panels[panel]
-        # As in `draw`: without the attribute, the sizes are the paper's.
+        # As in `draw`: a small study's sizes by the paper's, empty for data with the paper's sizes.
         sizes = data.attrs.get("sizes", {})
         data, look = self._with_own_sizes(data, sizes)
         self._draw_panels({panel: ax}, data, look, sizes)

@@ -270,6 +270,7 @@ def load_tokenizer(
             path, begin=begin or BEGIN, end=end or END, as_llama3=as_llama3
         )
 
+    # A folder whose tokenizer is in files that are not read here.
     if other_tokenizer(given):
         raise without_json(given)
     is_hub_id = source.count("/") == 1 and not source.startswith((".", "/"))

@@ -94,7 +94,7 @@ def data_config(start: Start, tokenizer: Mapping[str, Any], data: str) -> Encode
         )
 
     rows = _grown(shape.vocab, start.tokenizer.rows)
-    # Of a start of another class only rows and positions are needed: the other sizes may be any.
+    # Of a start that is not an own model, only rows and positions are needed: the other sizes may be any.
     small = Shape(
         hidden=8,
         layers=1,
