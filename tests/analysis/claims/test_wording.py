@@ -74,7 +74,7 @@ def test_the_words_on_tests_are_those_of_the_interval():
 def test_words_name_the_interval_that_stands_in_for_few_seeds():
     test, *_ = how_tested(RUNS, "pooled", [found_by("t", 2)])
     assert (
-        test.startswith("Tests and 95 % intervals (t): Welch's t ")
+        test.startswith("Tests and 95 % intervals (t): Welch's t; ")
         and "bootstrap" not in test
     )
     both, *_ = how_tested(RUNS, "pooled", [found_by("pooled", 5), found_by("t", 2)])
