@@ -40,8 +40,8 @@ from common.errors import UserError, first_line
 from common.progress import progress
 from pretraining.plan.devices import H100
 
-_PASSES = 4
-"""Passes that are timed for an estimate of hours."""
+_PASSES, _TIMED = 4, 24
+"""Passes that are timed for an estimate of hours, and their texts: four texts are slower a token than a batch."""
 _SAMPLE = 64
 """Training rows by which the mean length of all is estimated."""
 _SHARE = 0.15
@@ -266,7 +266,8 @@ def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     steps = fine_tuning_steps(dataset, request.fine_tuning)
     tokens = float(tokens_per_step * steps * len(request.lrs) * len(request.seeds))
     encoder = setting.loaded.encoder
-    few = np.arange(min(4, len(texts)))
+    # The longest of the sample, which need little padding: fine-tuning reads texts of one length together.
+    few = np.argsort(ids.lengths, kind="stable")[-_TIMED:]
 
     # Padded with 0: any id will do, as the lengths tell what is real. The other 0 is the smallest width: the
     # longest of these texts decides the width.
