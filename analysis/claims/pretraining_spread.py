@@ -23,7 +23,7 @@ from analysis.evidence.contrasts import (
     Term,
     contrast_result,
 )
-from analysis.statistics.estimates import Student
+from analysis.statistics.estimates import Student, quantile
 from common.level import LEVEL
 
 
@@ -105,10 +105,8 @@ def with_pretraining_spread(
         variance = base.error**2
         # A percentile bootstrap has no error. Half of its interval stands for one, as in a normal distribution.
         if math.isnan(variance):
-            from scipy import special
-
             half = (base.high - base.low) / 2
-            variance = (half / float(special.ndtri(0.5 + LEVEL / 2))) ** 2
+            variance = (half / quantile(math.inf, LEVEL)) ** 2
         added = sd**2 * math.fsum(weight**2 for weight in weight_of.values())
         # Weights that cancel leave a remainder of binary arithmetic, which is no variance.
         if added < 1e-12:

@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import special
 
 from analysis.records import records
-from analysis.statistics.estimates import Student
+from analysis.statistics.estimates import Student, quantile
 from analysis.statistics.learning_rate_selection import MEMBERS
 from analysis.store.instances import read_clusters, read_instances
 from analysis.store.stand_ins import RECORDED_AS
@@ -219,8 +218,7 @@ class BoundedStudent(Student):
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval, within the limits."""
-        quantile = float(special.stdtrit(self.df, 0.5 + level / 2))
-        half = quantile * self.error
+        half = quantile(self.df, level) * self.error
         low, high = self.limits
         if self.centre is not None:
             return max(self.centre - half, low), min(self.centre + half, high)
@@ -269,8 +267,7 @@ def crossed_estimate(
     centre = None
     if limits is not None:
         low, high = limits
-        quantile = float(special.stdtrit(df, 0.5 + LEVEL / 2))
-        half = quantile * math.sqrt(over_seeds + over_instances)
+        half = quantile(df, LEVEL) * math.sqrt(over_seeds + over_instances)
         # Where Student's interval would reach or leave the limits, clusters are added (`BoundedStudent`). Error,
         # degrees of freedom and the middle of the interval are then those with added clusters; the effect
         # stays that of the scores.

@@ -53,7 +53,7 @@ class Student:
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Two-sided interval."""
-        half = _quantile(self.df, level) * self.error
+        half = quantile(self.df, level) * self.error
         return self.effect - half, self.effect + half
 
     def _tail(self, distance: float) -> float:
@@ -136,7 +136,7 @@ class Studentised:
         if self.symmetric:
             resampled = float(_reaching(self._sizes, level))
             # The half-width in standard errors.
-            limit = max(resampled, _quantile(self.df, level))
+            limit = max(resampled, quantile(self.df, level))
             half = limit * self.error
             return self.effect - half, self.effect + half
         share = 0.5 + level / 2
@@ -406,8 +406,12 @@ def _reaching(ordered: Array, shares: npt.ArrayLike) -> Array:
     return reaching
 
 
-def _quantile(df: float, level: float) -> float:
-    """Return the limit within which Student's t (normal for infinite `df`) is, on both sides of 0, with `level`."""
+def quantile(df: float, level: float) -> float:
+    """Return the limit within which Student's t (normal for infinite `df`) is, on both sides of 0, with `level`.
+
+    >>> round(quantile(4.0, 0.95), 3), round(quantile(float("inf"), 0.95), 3)
+    (2.776, 1.96)
+    """
     share = 0.5 + level / 2
     if np.isinf(df):
         return float(special.ndtri(share))
