@@ -53,8 +53,8 @@ def other_weights(runs: Sequence[Run]) -> dict[str, str]:
                 compared = usual
                 whose, left_out = f"most runs of {model}", "the run is"
             else:
-                others = [v for v in values_by_path.values() if v != values]
-                compared = others[0]
+                # There is one: some values differ. The search ends at the first, as a store has thousands of runs.
+                compared = next(v for v in values_by_path.values() if v != values)
                 whose, left_out = f"as many runs of {model}", "all are"
 
             name, mine, theirs = _first_difference(values, compared)

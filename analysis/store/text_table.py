@@ -171,8 +171,7 @@ def read_text_table(path: Path, content: bytes) -> TextTable:
     if declared:
         separator = declared[1]
     else:  # the one that the header has most often
-        filled_lines = [line for line in lines if line.strip()]
-        header_line = filled_lines[0] if filled_lines else ""
+        header_line = next((line for line in lines if line.strip()), "")
         separator = max(_SEPARATORS, key=header_line.count)
 
     # The cells.

@@ -156,12 +156,14 @@ def build(
     # For this check, and for the record of unfinished shards below, the request has all of `ids` in place of
     # the tokenizer's hash: options such as --end-of-text change the ids without the hash.
     if old_manifest is not None:
-        _check_finished(source, out, old_manifest, {**request, "tokenizer": ids})
+        record = read_provenance(out)
+        asked = {**request, "tokenizer": ids}
+        _check_finished(source, out, old_manifest, asked, record)
         if not missing:
             # What a killed call left unfinished is not needed. A record of provenance that is missing or
             # damaged is no reason to read the text again: it is written anew.
             remove_unfinished(out)
-            if read_provenance(out) is None:
+            if record is None:
                 _write_provenance(out, source, encoder)
             logger.info("%s: nothing to do; the shards are complete", out)
             return False
@@ -285,7 +287,11 @@ def _open_text(
 
 
 def _check_finished(
-    source: TextSource, out: Path, old_manifest: dict[str, Any], request: dict[str, Any]
+    source: TextSource,
+    out: Path,
+    old_manifest: dict[str, Any],
+    request: dict[str, Any],
+    record: dict[str, Any] | None,
 ) -> None:
     """Refuse shards that are complete already, but were made from something else than this call asks for.
 
@@ -295,13 +301,13 @@ def _check_finished(
         old_manifest: the manifest of the complete shards.
         request: the request of this call, with all of the tokenizer's ids and not only its hash: options such
             as --end-of-text change the ids alone.
+        record: their record of provenance; None if it is missing or damaged.
 
     Raises:
         UserError: the text, the tokenizer or the settings differ.
     """
     old_request = old_manifest["request"] | {"tokenizer": old_manifest["tokenizer"]}
     check_request(out, old_request, request)
-    record = read_provenance(out)
     # Without a record of provenance no state is known, and the content of all files is compared.
     states = record.get("texts", []) if record else []
     # A manifest has no hashes (None) of files on the hub, whose content their revision fixes.
