@@ -40,8 +40,10 @@ from common.errors import UserError, first_line
 from common.progress import progress
 from pretraining.plan.devices import H100
 
-_PASSES, _TIMED = 4, 24
-"""Passes that are timed for an estimate of hours, and their texts: four texts are slower a token than a batch."""
+_PASSES, _PASS_TOKENS = 4, 2_048
+"""Passes that are timed for an estimate of hours, and the most tokens of one: few enough for a large model on a CPU."""
+_LONG_PASS = 5.0
+"""Seconds of a pass that is not repeated once more."""
 _SAMPLE = 64
 """Training rows by which the mean length of all is estimated."""
 _SHARE = 0.15
@@ -267,7 +269,10 @@ def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     tokens = float(tokens_per_step * steps * len(request.lrs) * len(request.seeds))
     encoder = setting.loaded.encoder
     # The longest of the sample, which need little padding: fine-tuning reads texts of one length together.
-    few = np.argsort(ids.lengths, kind="stable")[-_TIMED:]
+    longest_first = np.argsort(-ids.lengths, kind="stable")
+    tokens_up_to = np.cumsum(ids.lengths[longest_first])
+    count = int(np.searchsorted(tokens_up_to, _PASS_TOKENS, side="right"))
+    few = longest_first[: max(1, count)]
 
     # Padded with 0: any id will do, as the lengths tell what is real. The other 0 is the smallest width: the
     # longest of these texts decides the width.
@@ -276,10 +281,15 @@ def _hours(dataset: LocalDataset, setting: Setting, request: RunRequest) -> str:
     # The fastest pass counts: the first one is slower than those that follow, and other work of the machine comes
     # and goes.
     seconds = math.inf
-    for _ in range(_PASSES):
+    for number in range(_PASSES):
         begin = time.perf_counter()
         encoder(padded, lengths).sum().backward()
-        seconds = min(seconds, time.perf_counter() - begin)
+        taken = time.perf_counter() - begin
+        seconds = min(seconds, taken)
+        # Of a long pass two are enough.
+        if number > 0 and taken > _LONG_PASS:
+            break
+
     seconds_per_token = seconds / int(lengths.sum())
 
     encoder.zero_grad(set_to_none=True)
