@@ -58,8 +58,8 @@ def tag_parts(names: Iterable[str]) -> Parts:
         # scheme may have these two, but none has all tags. There is another tag: each letter is of some scheme,
         # so a single tag was returned above.
         without_letter = [tag for tag in tags if tag not in parts]
-        others = without_letter or [tag for tag in tags if tag != typed[0]]
-        other = others[0] if without_letter else others[-1]
+        others = [tag for tag in tags if tag != typed[0]]
+        other = without_letter[0] if without_letter else others[-1]
         raise ValueError(
             f"{typed[0]} and {other} are of no one scheme of tags (IOB, IOE, IOBES, BILOU, plain); write all in one"
         )

@@ -54,7 +54,7 @@ _DATASET_AGAIN = "fetch, import or make the dataset again with --replace"
 _TRAIN_AGAIN = "run the same train, adapt or workflow command again"
 _MODEL_AGAIN = "remove it and run the command again that wrote it (train, adapt or pretraining export)"
 _KEEP_AGAIN = "`clm-or-mlm benchmarks run` with --keep best makes it again"
-_STUDY_PARTS = {"analysis": 2, "data": 2, "shards": 1, "tokenizer": 1, "results": 5}
+_STUDY_PARTS = {"analysis": 2, "data": 2, "shards": 1, "results": 5}
 """Folders of a study that its `workflow` command makes again once a job needs them: how many names each has."""
 
 
